@@ -21,7 +21,7 @@ from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.durations import Budget, parse_budget
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
-from prequential.engine.compiled.kernel import Floats, taken
+from prequential.engine.compiled.kernel import Floats, copy_of_rows
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.adwin import AdwinParameters
 from prequential.offline.backtesting.sequences import PastSequence, sequences
@@ -158,11 +158,13 @@ def test_values_that_say_nothing_have_no_cuts() -> None:
 def test_a_curve_knows_the_threshold_of_a_rate() -> None:
     none = np.zeros((2, 2))
     for form, level, kappa in (
-        (rates.line, -4.0, 0.1), (rates.excursions, -4.0, 0.1), (rates.table, 4.0, 2.5),
+        (rates.line, -4.0, 0.1),
+        (rates.excursions, -4.0, 0.1),
+        (rates.table, 4.0, 2.5),
     ):
         curve = rates.Curve(form, level, kappa, none, none, 0, [])
         for rate in (1e-3, 1e-6, 1e-12):
-            assert curve.rate(curve.at(rate)) == pytest.approx(rate, rel=1e-6)
+            assert curve.rate(curve.u_at(rate)) == pytest.approx(rate, rel=1e-6)
         assert curve.rate(0.0) <= 1.0
 
 
@@ -172,7 +174,7 @@ def test_thresholds_that_go_beyond_all_alarms_leave_a_line_through_the_others() 
     points = [rates.ThresholdRates(u, np.full(10, alarms)) for u, alarms in counts]
     curve = rates.of_line(points, 5_000_000)
     assert curve is not None
-    assert 160.0 < curve.at(1 / 70_000) < 185.0
+    assert 160.0 < curve.u_at(1 / 70_000) < 185.0
     assert rates.of_line(points[3:], 5_000_000) is None
 
 
@@ -253,7 +255,7 @@ def test_bounds_that_are_wide_are_said_first() -> None:
     wrong = markov(3, 0.5, 0.3, COUNT)
     past.rows.prediction[:] = np.where(wrong > 0, 1 - past.rows.label, past.rows.label)
     settings = CalibrationOptions(parse_budget("1 per 1d"), 0.2, 100_000, 1)
-    short = replace(past, rows=taken(past.rows, np.arange(1_000)))
+    short = replace(past, rows=copy_of_rows(past.rows, np.arange(1_000)))
     report = calibrate([short], settings)
     [note], [one] = report.notes, report.detectors
     assert one.alarms[2] > 10 * one.alarms[0]

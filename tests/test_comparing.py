@@ -125,11 +125,11 @@ def test_who_is_better_now_as_over_the_whole_run_isnt_said_twice() -> None:
 def test_a_message_says_who_is_better_now() -> None:
     pairs = comparing.NewestPairs()
     pairs.update(comparison(recent={"verdict": "a_better", "since": 2_900}))
-    assert pairs.known()[0].recent == comparing.Recent("a_better", 2_900)
+    assert pairs.newest()[0].recent == comparing.Recent("a_better", 2_900)
     pairs.update(comparison(outcomes=4_100, recent={"verdict": "undecided", "since": None}))
-    assert pairs.known()[0].recent is None
+    assert pairs.newest()[0].recent is None
     pairs.update(comparison(outcomes=4_200))  # of an earlier version
-    assert pairs.known()[0].recent is None
+    assert pairs.newest()[0].recent is None
 
 
 def test_an_undecided_pair_is_contradicted_by_nothing() -> None:
@@ -164,10 +164,10 @@ class TestPairs:
         pairs = comparing.NewestPairs()
         window = comparison(estimator="window:1000", measures={"difference": 0.5})
         assert pairs.update(window)
-        assert [one.difference for one in pairs.known()] == [None]
+        assert [one.difference for one in pairs.newest()] == [None]
         assert pairs.update(comparison())
         assert not pairs.update(window)
-        assert pairs.known() == [pair()]
+        assert pairs.newest() == [pair()]
 
     def test_the_shortest_window_says_who_is_better_now(self) -> None:
         pairs = comparing.NewestPairs()
@@ -176,12 +176,12 @@ class TestPairs:
             ("window:1000", 1_000, -0.04), ("window:2000", 2_000, 0.1),
         ):  # fmt: skip
             pairs.update(comparison(estimator=estimator, n=n, measures={"difference": difference}))
-        assert pairs.known() == [pair(latest=comparing.LatestDifference("window:1000", 1_000, -0.04))]
+        assert pairs.newest() == [pair(latest=comparing.LatestDifference("window:1000", 1_000, -0.04))]
         assert pairs.update(comparison(outcomes=5_000, measures={"difference": 0.02}))
         assert not pairs.update(comparison(outcomes=5_000, measures={"difference": 0.02}))
         newer = {"estimator": "window:1000", "n": 1_000, "outcomes": 5_000}
         assert pairs.update(comparison(**newer, measures={"difference": -0.05}))
-        [one] = pairs.known()
+        [one] = pairs.newest()
         assert (one.difference, one.latest) == (0.02, comparing.LatestDifference("window:1000", 1_000, -0.05))
 
     def test_the_newest_counts(self) -> None:
@@ -190,4 +190,4 @@ class TestPairs:
         assert pairs.update(comparison())
         assert not pairs.update(comparison())
         assert pairs.update(comparison(segment="arm=A"))
-        assert pairs.known() == [pair(), pair(segment="arm=A")]
+        assert pairs.newest() == [pair(), pair(segment="arm=A")]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from prequential.evaluation import Evaluator, evaluate
+
     __version__: str
 
 __all__ = ["Evaluator", "__version__", "evaluate"]

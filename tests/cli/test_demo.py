@@ -63,7 +63,7 @@ def test_the_same_plan_gives_the_same_events_and_another_seed_others() -> None:
 
 
 def test_events_come_in_order_of_time_and_end_with_the_plan() -> None:
-    times = [event.at for event in events(PLAN)]
+    times = [event.moment for event in events(PLAN)]
     assert times == sorted(times)
     assert times[0] >= 0
     assert PLAN.duration * 1000 - 100 < times[-1] <= PLAN.duration * 1000
@@ -77,7 +77,7 @@ def test_instances_are_numbered_and_come_at_the_planned_rate() -> None:
 
 def test_labels_come_late_and_some_never_too_late_twice_or_revised() -> None:
     plan = StreamPlan(duration=90.0, seed=3)
-    arrivals = {event.number: event.at for event in events(plan) if isinstance(event, Arrival)}
+    arrivals = {event.number: event.moment for event in events(plan) if isinstance(event, Arrival)}
     truths: dict[int, list[Truth]] = {}
     for event in events(plan):
         if isinstance(event, Truth):
@@ -86,7 +86,7 @@ def test_labels_come_late_and_some_never_too_late_twice_or_revised() -> None:
     fates = Counter(_fate(arrivals[number], truths.get(number, [])) for number in over)
     for fate, share in {"never": 0.01, "late": 0.003, "again": 0.01, "revised": 0.01}.items():
         assert fates[fate] / len(over) == pytest.approx(share, rel=0.5), fate
-    delays = sorted(truths[number][0].at - arrivals[number] for number in over if number in truths)
+    delays = sorted(truths[number][0].moment - arrivals[number] for number in over if number in truths)
     assert delays[0] > 0
     assert 1_300 < median(delays) < 3_000
     assert delays[-1] > HORIZON
@@ -98,7 +98,7 @@ def _fate(came: int, truths: list[Truth]) -> str:
     assert [truth.first for truth in truths] == [True] + [False] * (len(truths) - 1)
     if len(truths) > 1:
         return "again" if truths[0].y == truths[1].y else "revised"
-    return "late" if truths[0].at - came > HORIZON else "once"
+    return "late" if truths[0].moment - came > HORIZON else "once"
 
 
 def test_labels_depend_on_those_before_them() -> None:
@@ -263,7 +263,7 @@ def test_lines_about_the_run_fit_a_terminal_of_80_columns() -> None:
     assert len(recent_lines(board)) == 2
     server.instances, server.labels = 118_000, 117_500
     feed = Feed(server, KafkaConfig("unused:9092"))
-    feed.at = 3_600.0
+    feed.due_seconds = 3_600.0
     lines = [f"  {line}" for line in recent_lines(board)]
     for behind, latency in ((0.0, None), (0.0, 12.3), (120.0, 12.3)):
         feed.behind, board.readings = behind, Readings(0, 11_234, 0, latency)
@@ -292,12 +292,12 @@ def test_flights_come_in_their_order_at_the_speed_that_one_chooses() -> None:
     source = FlightSource(speed=7 * 86_400_000)
     messages = list(source.messages())
     assert source.duration == pytest.approx(50, abs=1)  # 350 days
-    assert [message.at for message in messages] == sorted(message.at for message in messages)
+    assert [message.due_ms for message in messages] == sorted(message.due_ms for message in messages)
     assert (source.instances, len(messages)) == (14_886, 2 * 14_886 + source.labels)
     assert 14_000 < source.labels < 14_886  # cancelled flights have none
     first = messages[0].fields["ts"]
     for message in messages[:: len(messages) // 100]:
-        assert message.at == pytest.approx((message.fields["ts"] - first) / 604_800, abs=1)
+        assert message.due_ms == pytest.approx((message.fields["ts"] - first) / 604_800, abs=1)
     assert source.position == "2014-01-01"  # the last flights land after midnight in UTC
 
 

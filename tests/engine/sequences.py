@@ -111,7 +111,9 @@ class Outcomes:
         alarms = self.plan.consume(log, rows, self.positives)
         return [
             Alarmed(
-                int(alarms.place[i]), float(alarms.statistic[i]), self.plan.watches[alarms.detector[i]].config
+                int(alarms.position[i]),
+                float(alarms.statistic[i]),
+                self.plan.watches[alarms.detector[i]].config,
             )
             for i in range(int(alarms.raised[0]))
         ]

@@ -54,7 +54,7 @@ class TestIncrements:
         assert one.snapshot() == many.snapshot()
         for i in range(5):
             p = [probability(labels, i, length) for length in range(highest + 1)]
-            assert [many.given(i, length) for length in range(highest + 1)] == p
+            assert [many.conditional_share(i, length) for length in range(highest + 1)] == p
             assert many.values(i) == [None if a is None or b is None else b - a for a, b in pairwise(p)]
 
     def test_memory_does_not_grow_with_the_labels(self) -> None:

@@ -113,7 +113,7 @@ def test_counts_and_times_by_kind() -> None:
     (facts,) = streams_of(shard)
     assert (facts.records, facts.earliest, facts.latest) == ((1, 2, 1), (50, 55, 65), (50, 70, 65))
     assert read_by(shard) == (1, 3, 1)
-    assert [tuple(one) for one in shard.refusals.known()] == [
+    assert [tuple(one) for one in shard.refusals.reasons()] == [
         (PREDICTIONS, "JSON is malformed: invalid character (byte 0)", 2, 1)
     ]
     later = since(facts, facts)

@@ -157,7 +157,7 @@ def test_periods_are_those_of_the_clock(zone: str, width: int) -> None:
     rng = random.Random(f"{zone} {width}")
     known, row = calendars.with_calendar(calendars.new_calendars(), zone, width)
     assert calendars.with_calendar(known, zone, width) == (known, row)
-    changes, reach = changes_of(zone).at, max(2 * DAY, width)
+    changes, reach = changes_of(zone).moments, max(2 * DAY, width)
     for change in changes[changes > 1_600_000_000_000].tolist()[:20] or [1_700_000_000_000]:
         for ts in [change, change - 1, *(change + rng.randrange(-reach, reach) for _ in range(20))]:
             start = int(calendars.start_of(known, row, width, ts))

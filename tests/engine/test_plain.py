@@ -77,13 +77,13 @@ def written(rng: random.Random, kind: int) -> bytes:
 def shown(plain: Plain, place: int) -> tuple[Any, ...]:
     """The fields of a record."""
     c = plain.columns
-    names = [None if n < 0 else plain.known[n] for n in c.names[place].tolist()]
+    names = [None if n < 0 else plain.names[n] for n in c.names[place].tolist()]
     numbers = [None if np.isnan(x) else str(x) for x in c.numbers[place].tolist()]
     ts = None if c.ts[place] == NO_TIME else int(c.ts[place])
     one = c.ids[c.id_bounds[place] : c.id_bounds[place + 1]].tobytes().decode()
     shares, segments = (slice(*b[place : place + 2]) for b in (c.share_bounds, c.segment_bounds))
-    shown = [(plain.known[n], str(p)) for n, p in zip(c.classes[shares], c.shares[shares].tolist())]
-    pairs = [(plain.known[k], plain.known[v]) for k, v in c.segments[segments].tolist()]
+    shown = [(plain.names[n], str(p)) for n, p in zip(c.classes[shares], c.shares[shares].tolist())]
+    pairs = [(plain.names[k], plain.names[v]) for k, v in c.segments[segments].tolist()]
     return (*names, *numbers, one, ts, int(c.version[place]), shown, pairs)
 
 
@@ -215,7 +215,7 @@ def test_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     parser = Parser()
     for number in range(100):
         assert assert_same(parser, LABELS, [label(1, "a", f"s{number}")])
-        assert len(parser._known) <= 53
+        assert len(parser._known_names) <= 53
 
 
 def test_records_of_rounds_that_are_plain_in_part() -> None:
@@ -226,7 +226,7 @@ def test_records_of_rounds_that_are_plain_in_part() -> None:
     merge.add(Batch(LABELS, range(2, 3), [3], parser.parse(LABELS, [fraction])))
     taken = merge.take([9, 9, 9], 99)
     assert taken is not None
-    assert list(taken.at(np.array([2, 0]))) == decode(LABELS, [fraction, USUAL]).records
+    assert list(taken.records_at(np.array([2, 0]))) == decode(LABELS, [fraction, USUAL]).records
 
 
 def test_rows_are_of_one_type() -> None:

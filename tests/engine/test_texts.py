@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from prequential.engine.compiled.decimals import LONGEST_NUMBER, put_int
 from prequential.engine.output import texts
-from prequential.engine.output.texts import Draft, MessageValues, Who, Writer, joined, vocabulary
+from prequential.engine.output.texts import Draft, MessageValues, Subjects, Writer, joined, vocabulary
 from prequential.topics.encoding import fields_of, identity
 
 NAMES = ("a", "b", "counted", "long name")
@@ -33,7 +33,7 @@ def values_of(rows: Sequence[Sequence[float]], whole: bool = False, reasons: Any
 def numbers_as_written(numbers: Sequence[float]) -> list[str]:
     """Each number's text."""
     writer, draft = Writer("metrics", vocabulary(("x",), ("",))), Draft()
-    columns, about = writer.columns((0,)), Who.from_fields([{"stream": "s"}])
+    columns, about = writer.columns((0,)), Subjects.from_fields([{"stream": "s"}])
     for row in range(len(numbers)):
         draft.add("s", about, b"]", [row], 0, 0, columns, b'"rest":0')
     found = [message.json.decode() for message in writer.write(draft, values_of([[x] for x in numbers]))]
@@ -121,7 +121,7 @@ class TestMessages:
             "metrics", vocabulary(NAMES, REASONS, counts=["counted"]), (b"}", b',"significant":true}')
         )
         draft, wanted = Draft(), []
-        about = Who.from_fields([{"stream": 'a "quoted" näme \n', "model": "m"}])
+        about = Subjects.from_fields([{"stream": 'a "quoted" näme \n', "model": "m"}])
         for row in range(2 * count):
             columns = data.draw(st.permutations(range(len(NAMES))))[: data.draw(st.integers(0, 4))]
             rest = {"counts": {"late": row}, "text": "x" * data.draw(st.sampled_from([0, 3, 700]))}
@@ -140,7 +140,7 @@ class TestMessages:
     def test_groups_of_several(self) -> None:
         writer, draft = Writer("comparisons", vocabulary(NAMES, REASONS)), Draft()
         columns = writer.columns((0, 1))
-        about = Who.from_fields({"stream": "s", "model": name} for name in "abc")
+        about = Subjects.from_fields({"stream": "s", "model": name} for name in "abc")
         draft.add("s", about.part(0, 2), b",1]", [1, 0], 5, 50, columns, b'"rest":1')
         draft.add("t", about.part(2, 3), b",2]", [2], 6, 60, columns, b'"rest":2')
         found = writer.write(draft, values_of([[0.0] * 4, [1.0] * 4, [2.0] * 4]))

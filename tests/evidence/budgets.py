@@ -98,7 +98,7 @@ def realised(
     found = curves(past_of(world, history, seed), detectors, apart, made, seed)
     # Where it hardly ever alarms whatever its threshold, it keeps the one that it has.
     new = [
-        with_threshold(one, curve.at(1 / apart)) if curve else one for one, curve in zip(detectors, found)
+        with_threshold(one, curve.u_at(1 / apart)) if curve else one for one, curve in zip(detectors, found)
     ]
     counts = alarms(world, tuple(new), outcomes, seed + 1)
     thresholds = []

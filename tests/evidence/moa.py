@@ -80,7 +80,7 @@ def our_alarms(name: str, values: Floats, **params: Value) -> Ints:
     log.kind[:] = 0
     rows, fed = np.arange(len(values), dtype=np.int32), np.ones(len(values), dtype=np.uint8)
     detector.run(detector.new_table(1, settings), settings, log, rows, values, fed, 0, alarms)
-    return alarms.place[: int(alarms.raised[0])].astype(np.int64) + 1
+    return alarms.position[: int(alarms.raised[0])].astype(np.int64) + 1
 
 
 def series_of(rates: tuple[float, float], count: int, outcomes: int) -> list[Floats]:

@@ -101,11 +101,11 @@ def test_columns_are_as_objects(name: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_names_of_strangers_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = NameNumbers()
-    first = numbers.of(["a", None, "b", "a"])
+    first = numbers.numbers_of(["a", None, "b", "a"])
     assert (first.tolist(), numbers.known) == ([0, -1, 1, 0], ["a", "b"])
     known = numbers.known
     numbers.begin()
     assert numbers.known is known
     monkeypatch.setattr("prequential.offline.tables.plain_columns.MOST_NAMES", 1)
     numbers.begin()
-    assert (numbers.of(["b"]).tolist(), numbers.known, known) == ([0], ["b"], ["a", "b"])
+    assert (numbers.numbers_of(["b"]).tolist(), numbers.known, known) == ([0], ["b"], ["a", "b"])

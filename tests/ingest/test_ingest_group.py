@@ -50,7 +50,9 @@ def test_a_replaced_member_writes_nothing(cluster: KafkaConfig, tmp_path: Path) 
     then = former.await_assignment()
     assert then.places == ((topic, 0),)
     assert generation_of(then.metadata) > 0
-    writer = GroupTransactions(config.kafka, config.ingest_group, who="ingest", topic=cluster.topic("labels"))
+    writer = GroupTransactions(
+        config.kafka, config.ingest_group, owner_name="ingest", topic=cluster.topic("labels")
+    )
     writer.take_over()
     writer.write([message], {(topic, 0): 5}, then.metadata)
     # Offsets are unstable, and not told, until the transaction's marker is there.

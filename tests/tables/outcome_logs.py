@@ -215,7 +215,7 @@ class Consumers:
 def raised(alarms: Alarms, rows: Ints32) -> list[tuple[int, int, float, float]]:
     """(row, detector, statistic, autocorrelation) of alarms."""
     count = int(alarms.raised[0])
-    columns = (rows[alarms.place[:count]], alarms.detector, alarms.statistic, alarms.autocorrelation)
+    columns = (rows[alarms.position[:count]], alarms.detector, alarms.statistic, alarms.autocorrelation)
     return list(zip(*(column[:count].tolist() for column in columns)))
 
 

@@ -103,7 +103,7 @@ class Fed:
         count = int(alarms.raised[0])
         return list(
             zip(
-                alarms.place[:count].tolist(),
+                alarms.position[:count].tolist(),
                 alarms.statistic[:count].tolist(),
                 alarms.threshold[:count].tolist(),
             )

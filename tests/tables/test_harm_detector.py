@@ -25,7 +25,7 @@ def raised(params: Mapping[str, Any], values: Sequence[float]) -> Found:
     table = detector.new_table(1, settings)
     detector.run(table, settings, new_log(len(values)), rows, x, fed, 0, alarms)
     count = int(alarms.raised[0])
-    columns = (alarms.place, alarms.statistic, alarms.threshold)
+    columns = (alarms.position, alarms.statistic, alarms.threshold)
     return list(zip(*(column[:count].tolist() for column in columns)))
 
 

@@ -165,14 +165,14 @@ def test_decisions_are_those_of_a_plain_loop(seed: int, binary: bool, h: float) 
         spans = slice(0, start), slice(start, len(clusters))
         before, since = (LossSums(*(float(column[span].sum()) for column in columns)) for span in spans)
         sure = is_worse(before, since, binary, WHOLE_DAYS)
-    assert found.found == sure
+    assert found.is_lasting == sure
 
 
 @pytest.mark.slow
 def test_a_worsening_lasts_for_four_clusters() -> None:
     for bad in range(1, 8):
         clusters = [(100, 10.0 + place % 3) for place in range(60)] + [(100, 90.0)] * bad
-        assert decide(filled(clusters), len(clusters), True, 30.0, WHOLE_DAYS).found == (bad >= LASTING)
+        assert decide(filled(clusters), len(clusters), True, 30.0, WHOLE_DAYS).is_lasting == (bad >= LASTING)
 
 
 def test_hours_that_were_not_seen_may_differ() -> None:

@@ -131,8 +131,8 @@ def test_transactions_have_all_in_order(
     rng = random.Random(3)
     topics = ["metrics", "comparisons"]
     out = Transactions(
-        cluster, f"test-{cluster.prefix}", who="test", topic=cluster.topic("metrics"), timeout_ms=60_000,
-        partition=1, **{"queue.buffering.max.messages": 500},
+        cluster, f"test-{cluster.prefix}", owner_name="test", topic=cluster.topic("metrics"),
+        timeout_ms=60_000, partition=1, **{"queue.buffering.max.messages": 500},
     )  # fmt: skip
     out.take_over()
     messages = []

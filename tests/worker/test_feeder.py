@@ -25,7 +25,7 @@ def test_a_round_has_ids_of_its_own_versions_and_regions() -> None:
     plan = StreamPlan(duration=20.0, seed=0, rate=50.0)
     one, other = (list(FeederRound(plan, build_models(plan), name).messages()) for name in ("r1", "r2"))
     plain = list(ModelServer(plan, build_models(plan)).messages())
-    assert [(said.at, said.topic) for said in one] == [(said.at, said.topic) for said in plain]
+    assert [(said.due_ms, said.topic) for said in one] == [(said.due_ms, said.topic) for said in plain]
     ids = [{said.fields["instance_id"] for said in messages} for messages in (one, other)]
     assert not ids[0] & ids[1]
     versions = {said.fields["model_version"] for said in one if said.topic == "predictions"}

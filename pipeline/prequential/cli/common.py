@@ -50,8 +50,8 @@ def load(args: argparse.Namespace) -> Config:
 
     Raises UsageError if the file can't be used.
     """
-    given = {"kafka.bootstrap_servers": args.bootstrap_servers, "kafka.prefix": args.prefix}
-    return load_config(args.config, {k: value for k, value in given.items() if value is not None})
+    overrides = {"kafka.bootstrap_servers": args.bootstrap_servers, "kafka.prefix": args.prefix}
+    return load_config(args.config, {k: value for k, value in overrides.items() if value is not None})
 
 
 @contextmanager
@@ -85,27 +85,27 @@ def open_readable(path: str) -> Iterator[IO[bytes]]:
 
 def refuse_one_file_twice(outputs: Iterable[str | None], inputs: Iterable[str | None]) -> None:
     """Raise UsageError where an output is an input as well, or another output: it would be overwritten."""
-    taken: dict[object, str] = {}
+    uses_by_file: dict[object, str] = {}
     for path in inputs:
         if path and (file := _file_of(path, sys.stdin)) is not None:
-            taken[file] = f"{path!r} is read"
+            uses_by_file[file] = f"{path!r} is read"
     for path in outputs:
         if path and (file := _file_of(path, sys.stdout)) is not None:
-            if said := taken.get(file):
-                raise UsageError(f"can't write {path!r}: {said} as well, expected another file")
+            if earlier_use := uses_by_file.get(file):
+                raise UsageError(f"can't write {path!r}: {earlier_use} as well, expected another file")
             if path != "-":  # several outputs may go there
-                taken[file] = f"{path!r} is written"
+                uses_by_file[file] = f"{path!r} is written"
 
 
 def _file_of(path: str, standard: Any) -> object:
     """What is the same for all names of a file, as links and `-` are; None for pipes and devices."""
     try:
-        found = os.fstat(standard.fileno()) if path == "-" else os.stat(path)
+        status = os.fstat(standard.fileno()) if path == "-" else os.stat(path)
     except FileNotFoundError:
         return os.path.realpath(path)
     except (OSError, AttributeError):  # it can't be opened either; or it isn't a stream of a process
         return None
-    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
 
 
 @contextmanager
@@ -208,7 +208,10 @@ class _NamingFile(io.FileIO):
 
 
 _LEVELS = {
-    "crit": logging.CRITICAL, "error": logging.ERROR, "warn": logging.WARNING, "info": logging.INFO,
+    "crit": logging.CRITICAL,
+    "error": logging.ERROR,
+    "warn": logging.WARNING,
+    "info": logging.INFO,
     "debug": logging.DEBUG,
 }
 
@@ -250,8 +253,8 @@ def load_process(args: argparse.Namespace) -> Config:
     config = load(args)
     if args.http is None:
         return config
-    given = address(args.http)
-    return replace(config, http=replace(config.http, host=given.host, port=given.port))
+    http_address = address(args.http)
+    return replace(config, http=replace(config.http, host=http_address.host, port=http_address.port))
 
 
 def start_log(args: argparse.Namespace, quiet: Iterable[str]) -> None:
@@ -283,7 +286,8 @@ def add_source_options(parser: argparse.ArgumentParser) -> Any:
     for kind in KINDS:
         files.add_argument(f"--{kind}", metavar="F", help=f"the {kind} (JSON lines, CSV, Parquet, Arrow)")
     files.add_argument(
-        "--from-topics", action="store_true",
+        "--from-topics",
+        action="store_true",
         help="read the cluster's input topics up to their current ends instead, in the order "
         "that workers used; joins no group and changes nothing",
     )
@@ -295,36 +299,36 @@ def given_sources(args: argparse.Namespace, outputs: Iterable[str | None]) -> li
 
     An output file must not be an input, and not another output.
     """
-    given = [kind for kind in KINDS if getattr(args, kind) is not None]
-    if args.from_topics and given:
-        raise UsageError(f"--from-topics and --{given[0]} exclude each other")
-    if not args.from_topics and not {"predictions", "labels"} <= set(given):
+    kinds = [kind for kind in KINDS if getattr(args, kind) is not None]
+    if args.from_topics and kinds:
+        raise UsageError(f"--from-topics and --{kinds[0]} exclude each other")
+    if not args.from_topics and not {"predictions", "labels"} <= set(kinds):
         raise UsageError("expected --predictions and --labels (or --from-topics)")
-    if [getattr(args, kind) for kind in given].count("-") > 1:
+    if [getattr(args, kind) for kind in kinds].count("-") > 1:
         raise UsageError("standard input (-) can be only one of the files")
-    refuse_one_file_twice(outputs, [args.config, *(getattr(args, kind) for kind in given)])
-    return given
+    refuse_one_file_twice(outputs, [args.config, *(getattr(args, kind) for kind in kinds)])
+    return kinds
 
 
 def read_sources(
-    args: argparse.Namespace, given: list[str], progress: Progress, config: Config
+    args: argparse.Namespace, kinds: list[str], progress: Progress, config: Config
 ) -> list[Located]:
     """Read the files; raise UsageError or WorkError if one is unreadable.
 
     Files without a stream or a model have the names that `evaluate` gives them.
     """
-    paths = {KINDS.index(kind): getattr(args, kind) for kind in given}
+    paths = {KINDS.index(kind): getattr(args, kind) for kind in kinds}
     defaults = {"stream": Field(const=DEFAULT_STREAM), "model": Field(const=DEFAULT_MODEL)}
     return open_sources(config, paths, lambda kind: reading(progress, KINDS[kind]), defaults)
 
 
 def past_of(
-    args: argparse.Namespace, config: Config, given: list[str],
+    args: argparse.Namespace, config: Config, kinds: list[str],
     put: Callable[[Output], None] = lambda output: None,
 ) -> list[PastSequence]:  # fmt: skip
     """Return all sequences of files or topics; `put` gets the alarms. Raises WorkError without outcomes."""
     with progress_bar() as progress:
-        sources = None if args.from_topics else read_sources(args, given, progress, config)
+        sources = None if args.from_topics else read_sources(args, kinds, progress, config)
         past, _ = read_past(config, sources, put, progress)
     return past
 
@@ -340,6 +344,7 @@ def print_report(report: object, tables: Iterable[Table], *, json: bool) -> None
         write(as_json(report))
         return
     for table in tables:
+
         def shown(_: Console, table: Table = table) -> Table:
             return table
 

@@ -48,10 +48,10 @@ def _run(args: argparse.Namespace) -> int:
     began = monotonic()
     number = compile_ahead(say, config)
     seconds = monotonic() - began
-    where = f" in {os.environ[_FOLDER]}" if os.environ.get(_FOLDER) else ""
+    folder_text = f" in {os.environ[_FOLDER]}" if os.environ.get(_FOLDER) else ""
     purpose = "all settings" if config is None else f"the configuration {args.config}"
     loops = f"{counted(number, 'loop')} compiled in {seconds:.0f} s"
-    say(f"{loops}; the cache{where} has all loops for {purpose}")
+    say(f"{loops}; the cache{folder_text} has all loops for {purpose}")
     return 0
 
 

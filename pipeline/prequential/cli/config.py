@@ -55,7 +55,10 @@ def add_parser(subparsers: Any) -> None:
         "nothing. Exit status 1 if there are such streams.",
     )
     now.add_argument(
-        "--since", type=as_duration, default=_SINCE, metavar="TIME",
+        "--since",
+        type=as_duration,
+        default=_SINCE,
+        metavar="TIME",
         help=f"how far back to look, e.g. 10m (default: {_SINCE})",
     )
     add_kafka_options(now)
@@ -116,7 +119,7 @@ def _live(args: argparse.Namespace) -> int:
     config = load(args)
     since = int(time() * 1000) - args.since
     with closing(Tail(config.kafka, [specs.METRICS], since=since)) as tail:
-        found = diff.live(diff.uses(tail.to_end()), config)
-    for line in found.lines:
+        in_use = diff.live(diff.uses(tail.to_end()), config)
+    for line in in_use.lines:
         say(line)
-    return 0 if found.everywhere else 1
+    return 0 if in_use.everywhere else 1

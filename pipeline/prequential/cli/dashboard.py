@@ -46,12 +46,17 @@ def add_parser(subparsers: Any) -> None:
         "--port", type=int, default=PORT, metavar="N", help=f"port, 0 takes a free one (default: {PORT})"
     )
     parser.add_argument(
-        "--since", type=as_duration, default=_SINCE, metavar="TIME",
+        "--since",
+        type=as_duration,
+        default=_SINCE,
+        metavar="TIME",
         help=f"start of the messages that are read, e.g. 30m, 7d (default: {_SINCE}); at most "
         f"{MOST_RECORDS:,} records per partition",
     )
     parser.add_argument(
-        "--from-files", nargs="+", metavar="F",
+        "--from-files",
+        nargs="+",
+        metavar="F",
         help="messages of a replay (JSON lines; - and .gz as elsewhere), in place of the topics",
     )
     parser.set_defaults(run=run)

@@ -42,19 +42,22 @@ def add_parser(subparsers: Any) -> None:
         "--last", type=_count, metavar="N", help=f"only the newest N (shown: {_SHOWN}; written: all)"
     )
     parser.add_argument(
-        "--since", type=common.as_duration, metavar="D",
+        "--since",
+        type=common.as_duration,
+        metavar="D",
         help="only those of the last 30m, 2h or 1d, for example",
     )
     parser.add_argument(
         "--reason", type=as_text, metavar="TEXT", help="only those whose reason contains TEXT"
     )
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument(
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument(
         "--json", dest="out", action="store_const", const="-", help="write JSON lines to standard output"
     )
-    what.add_argument("--out", metavar="FILE", help="write JSON lines; - is standard output, or .gz")
-    what.add_argument(
-        "--put-back", metavar="FILE",
+    action.add_argument("--out", metavar="FILE", help="write JSON lines; - is standard output, or .gz")
+    action.add_argument(
+        "--put-back",
+        metavar="FILE",
         help="send the records of JSON lines to their original topics, as --out wrote them and you repaired "
         "them; if one is invalid, nothing is sent",
     )
@@ -66,8 +69,10 @@ def run(args: argparse.Namespace) -> int:
     """Show, write, or put back."""
     kafka = common.load(args).kafka
     if args.put_back is not None:
-        if given := [f"--{name}" for name in ("last", "since", "reason") if getattr(args, name) is not None]:
-            raise UsageError(f"{given[0]} and --put-back exclude each other")
+        if options := [
+            f"--{name}" for name in ("last", "since", "reason") if getattr(args, name) is not None
+        ]:
+            raise UsageError(f"{options[0]} and --put-back exclude each other")
         _put_back(kafka, args.put_back)
         return 0
     common.refuse_one_file_twice([args.out], [args.config])
@@ -133,8 +138,8 @@ def _show(letters: Iterable[dead_letters.Letter], last: int) -> None:
             yield letter
 
     for letter in _newest(counted(), last):
-        place = f"{letter.topic or '?'}/{letter.partition} offset {letter.offset}"
-        say(f"{dead_letters.clock(letter.written)} {place}: {letter.reason or _NO_REASON}")
+        position = f"{letter.topic or '?'}/{letter.partition} offset {letter.offset}"
+        say(f"{dead_letters.clock(letter.written)} {position}: {letter.reason or _NO_REASON}")
         say(f"  key   {_shortened(letter.key, _KEY)}")
         say(f"  value {_shortened(letter.value, _VALUE)}")
     total = sum(counts.values())
@@ -183,10 +188,10 @@ def _put_back(kafka: clients.KafkaConfig, path: str) -> None:
         except ValueError as error:
             refused.append(f"line {number}: {error}")
     if refused:
-        others = f"; and {len(refused) - _NAMED} other lines" if len(refused) > _NAMED else ""
+        rest = f"; and {len(refused) - _NAMED} other lines" if len(refused) > _NAMED else ""
         raise WorkError(
             f"{path!r}: nothing was sent, because some records are invalid: "
-            f"{printable('; '.join(refused[:_NAMED]))}{others}"
+            f"{printable('; '.join(refused[:_NAMED]))}{rest}"
         )
     counts = Counter(record.topic for record in repaired)
     names = [kafka.topic(name) for name in counts]

@@ -40,13 +40,17 @@ _LOOK_SECONDS = 0.5
 def add_broker_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
-        "broker", help="run an embedded broker",
+        "broker",
+        help="run an embedded broker",
         description="Run a Kafka-compatible broker in the foreground, for trying out and tests: "
         "it listens on the loopback interface only and keeps everything in memory. "
         "Ctrl-C or SIGTERM ends it.",
     )
     parser.add_argument(
-        "--port", type=int, default=DEFAULT_PORT, metavar="N",
+        "--port",
+        type=int,
+        default=DEFAULT_PORT,
+        metavar="N",
         help=f"port to listen on, 0 for any that is free (default: {DEFAULT_PORT})",
     )
     parser.set_defaults(run=_run_broker)
@@ -105,15 +109,21 @@ def add_parser(subparsers: Any) -> None:
         "Prints the metrics and, at the end, the findings. Ctrl-C ends the demo earlier.",
     )
     parser.add_argument(
-        "--data", choices=[_DRIFT, _FLIGHTS], default=_DRIFT,
+        "--data",
+        choices=[_DRIFT, _FLIGHTS],
+        default=_DRIFT,
         help=f"the stream: made, with a drift, or the flights of prequential.datasets (default: {_DRIFT})",
     )
     parser.add_argument(
-        "--speed", type=as_duration, metavar="TIME",
+        "--speed",
+        type=as_duration,
+        metavar="TIME",
         help=f"how much of the flights' time a second shows, e.g. 1d (default: {exact_duration(SPEED)})",
     )
     parser.add_argument(
-        "--duration", type=_seconds, metavar="SECONDS",
+        "--duration",
+        type=_seconds,
+        metavar="SECONDS",
         help="length of the stream in seconds, without start and end "
         f"(default: {_DURATION:g}, or all of the flights)",
     )
@@ -121,11 +131,14 @@ def add_parser(subparsers: Any) -> None:
         "--seed", type=int, metavar="N", help=f"seed of the stream with a drift (default: {_SEED})"
     )
     parser.add_argument(
-        "--http", default="127.0.0.1:0", metavar="HOST:PORT",
+        "--http",
+        default="127.0.0.1:0",
+        metavar="HOST:PORT",
         help="address of the worker's /metrics (default: a free port on 127.0.0.1)",
     )
     parser.add_argument(
-        "--bootstrap-servers", metavar="ADDR",
+        "--bootstrap-servers",
+        metavar="ADDR",
         help="Kafka to use in place of an embedded broker; the demo gets topics of its own",
     )
     parser.set_defaults(run=run)
@@ -257,18 +270,18 @@ class _Session:
 
     def _show_plainly(self) -> None:
         next_line = 0.0
-        said = ""
+        shown_drift = ""
         shown: dict[str, tuple[str, Any]] = {}
         for incidents in self._moments(_LAST_SECONDS):
-            if (now_drift := screen.drift(self._source)) != said:
-                said = now_drift
-                say(said)
+            if (now_drift := screen.drift(self._source)) != shown_drift:
+                shown_drift = now_drift
+                say(shown_drift)
             for incident in incidents:
                 state = incident.status, incident.change_point["outcome"]
                 if shown.get(incident.id) != state:  # its size and causes change all the time
                     shown[incident.id] = state
                     say(screen.incident_line(incident, self._source))
-            if self._feed.at >= next_line:
+            if self._feed.due_seconds >= next_line:
                 next_line += _LINE_SECONDS
                 say(screen.progress(self._board, self._feed))
                 for line in screen.recent_lines(self._board):

@@ -27,41 +27,42 @@ injected ones (--inject) it also prints how many changes are found, false alarms
 in outcomes, and F1. Detectors that alarm always and never are the reference. Exit status 1 if nothing was
 evaluated."""
 
+
 def add_parser(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser("detectors", help=_HELP, description=_DESCRIPTION)
     common.add_kafka_options(parser)
     common.add_source_options(parser)
-    what = parser.add_argument_group("detectors and changes")
-    what.add_argument(
+    group = parser.add_argument_group("detectors and changes")
+    group.add_argument(
         "--detector", metavar="'NAME [SIGNAL] [PARAMETER=VALUE ...]'", action="append", default=[],
         help="a detector in place of the configuration's, such as 'adwin delta=0.01' or 'page-hinkley "
         "window:100/window:1000 delta=0.1 lambda=100'; `all`: each one with its defaults; repeatable",
     )  # fmt: skip
-    what.add_argument(
+    group.add_argument(
         "--changes", metavar="FILE|OUTCOME,...",
         help="known changes: the last outcomes before them, or a file of JSON lines with `outcome` or `ts`, "
         "and optionally `width`, `stream`, `model`, `segment`, `stage`",
     )  # fmt: skip
-    what.add_argument(
+    group.add_argument(
         "--inject", metavar="abrupt:RISE@OUTCOME|gradual:RISE@OUTCOME+WIDTH", action="append", default=[],
         help="raise the error by RISE after an outcome, in streams of random blocks of each past sequence, "
         "such as abrupt:0.05@5000; repeatable",
     )  # fmt: skip
-    what.add_argument(
+    group.add_argument(
         "--tolerance", metavar="N", type=_whole(1, making.MOST_OUTCOMES), default=making.TOLERANCE,
         help=f"outcomes after a change within which an alarm finds it (default: {making.TOLERANCE:,})",
     )  # fmt: skip
-    what.add_argument(
+    group.add_argument(
         "--seeds", metavar="N", type=_whole(1, making.MOST_SEEDS),
         help=f"simulated streams per sequence (default: {making.SEEDS})",
     )  # fmt: skip
-    what.add_argument(
+    group.add_argument(
         "--block", metavar="N", type=_whole(1, making.MOST_OUTCOMES),
         help="outcomes per block (default: by the dependence of neighbouring losses)",
     )  # fmt: skip
     for name in CHOICES:
-        what.add_argument(f"--{name}", metavar="NAME", type=as_text, help="only sequences with this name")
+        group.add_argument(f"--{name}", metavar="NAME", type=as_text, help="only sequences with this name")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     parser.add_argument("--plot", metavar="F.svg", help="file for a drawing in SVG")
     parser.set_defaults(run=run)
@@ -69,19 +70,19 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    given = common.given_sources(args, [args.plot])
+    kinds = common.given_sources(args, [args.plot])
     injections = [changes.parse_injection(text) for text in args.inject]
     asked = making.BacktestOptions((), injections, args.inject, args.tolerance, args.seeds, args.block)
     asked.check()
     config = common.load(args)
-    detectors = [one for text in args.detector for one in changes.parse_detector(text)]
+    detectors = [detector for text in args.detector for detector in changes.parse_detector(text)]
     if detectors:
         config = changes.with_detectors(config, detectors)
     asked = asked._replace(changes=_changes(args.changes))
     compile_loops(complain, config)
     messages: list[Output] = []
     wanted = {name: getattr(args, name) for name in CHOICES}
-    past = watched(common.past_of(args, config, given, messages.append), wanted)
+    past = watched(common.past_of(args, config, kinds, messages.append), wanted)
     report = making.backtest(past, messages, asked, complain)
     if args.plot is not None:
         with common.open_output(args.plot) as file:
@@ -90,13 +91,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _changes(given: str | None) -> list[changes.KnownChange]:
-    if given is None:
+def _changes(changes_text: str | None) -> list[changes.KnownChange]:
+    if changes_text is None:
         return []
-    if changes.is_outcomes(given):
-        return changes.parse_outcomes(given)
-    with common.open_input(given) as (lines, _):
-        return changes.parse_lines(given, lines_of(lines))
+    if changes.is_outcomes(changes_text):
+        return changes.parse_outcomes(changes_text)
+    with common.open_input(changes_text) as (lines, _):
+        return changes.parse_lines(changes_text, lines_of(lines))
 
 
 def _whole(least: int, most: int) -> Any:
@@ -124,36 +125,36 @@ def add_calibrate_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("calibrate", help=_CALIBRATE_HELP, description=_CALIBRATE_DESCRIPTION)
     common.add_kafka_options(parser)
     common.add_source_options(parser)
-    what = parser.add_argument_group("budget")
-    what.add_argument(
+    group = parser.add_argument_group("budget")
+    group.add_argument(
         "--budget", metavar="'N per DURATION'",
         help="accepted false alarms of a stream (default: its alarm_budget, or else "
         f"{DEFAULT_BUDGET})",
     )  # fmt: skip
-    what.add_argument(
+    group.add_argument(
         "--change", metavar="RISE", type=_above_zero,
         help="rise of the mean loss whose delay is reported (default: the stream's alarm_change)",
     )  # fmt: skip
-    what.add_argument(
+    group.add_argument(
         "--outcomes", metavar="N", type=_whole(calibrating.LEAST_OUTCOMES, calibrating.MOST_OF_CALIBRATION),
         default=calibrating.OUTCOMES,
         help="simulated outcomes per sequence; more give narrower bounds "
         f"(default: {calibrating.OUTCOMES:,})",
     )  # fmt: skip
-    what.add_argument("--seed", metavar="N", type=int, default=1, help="seed of random numbers (default: 1)")
-    what.add_argument("--stream", metavar="NAME", type=as_text, help="only sequences of this stream")
-    what.add_argument("--out", metavar="F.yaml", help="file for the lines of the configuration")
+    group.add_argument("--seed", metavar="N", type=int, default=1, help="seed of random numbers (default: 1)")
+    group.add_argument("--stream", metavar="NAME", type=as_text, help="only sequences of this stream")
+    group.add_argument("--out", metavar="F.yaml", help="file for the lines of the configuration")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     parser.set_defaults(run=_run_calibrate)
 
 
 def _run_calibrate(args: argparse.Namespace) -> int:
-    given = common.given_sources(args, [args.out])
+    kinds = common.given_sources(args, [args.out])
     with common.open_output(args.out) as file:
         budget = None if args.budget is None else parse_budget(args.budget)
         config = common.load(args)
         compile_loops(complain, config)
-        pasts = watched(common.past_of(args, config, given), {"stream": args.stream})
+        pasts = watched(common.past_of(args, config, kinds), {"stream": args.stream})
         with progress_bar() as progress:
             task = progress.add_task("sequences", total=len(pasts))
             settings = calibrating.CalibrationOptions(budget, args.change, args.outcomes, args.seed)

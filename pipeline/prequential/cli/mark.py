@@ -40,7 +40,8 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--note", type=as_text, default="", metavar="TEXT", help="the reason, for others")
     parser.add_argument("--by", type=as_text, metavar="NAME", help="who marks it (default: the user's name)")
     parser.add_argument(
-        "--silences", metavar="FILE",
+        "--silences",
+        metavar="FILE",
         help="silences of Alertmanager as JSON, as `amtool silence query -o json` prints them (- is "
         "standard input)",
     )
@@ -136,8 +137,11 @@ def _silences(path: str) -> list[_Silenced]:
         ) from None
     silenced = []
     for silence in silences:
-        exact = {matcher.name: matcher.value for matcher in silence.matchers
-                 if matcher.is_equal and not matcher.is_regex}
+        exact = {
+            matcher.name: matcher.value
+            for matcher in silence.matchers
+            if matcher.is_equal and not matcher.is_regex
+        }
         if silence.status.state == "active" and {"stream", "model"} <= exact.keys():
             silenced.append(_Silenced(exact["stream"], exact["model"], silence.created_by, silence.comment))
     return silenced

@@ -41,14 +41,16 @@ _decode = reader(_Keyed)
 def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
-        "produce", help="send JSON lines to a topic",
+        "produce",
+        help="send JSON lines to a topic",
         description="Send every line of a file to a topic, byte for byte, without a byte order mark. The key "
         "is the line's stream, or its instance if the stream has key: instance.",
     )
     parser.add_argument("topic", choices=specs.INPUTS, metavar="TOPIC", help=", ".join(specs.INPUTS))
     parser.add_argument("file", metavar="FILE", help="JSON lines; - is standard input, or .gz")
     parser.add_argument(
-        "--raw", action="store_true",
+        "--raw",
+        action="store_true",
         help="also send lines that are not JSON objects with a stream, to try out invalid input",
     )
     add_kafka_options(parser)
@@ -104,8 +106,8 @@ def _key(value: bytes, raw: bool, wide: frozenset[str]) -> bytes | None:
         least = "at least " * (len(value) >= messages.INPUT_MESSAGE_BYTES)  # `lines_of` reads no more of it
         raise ValueError(f"it has {least}{len(value)} bytes: at most {messages.MAX_VALUE_BYTES} are allowed")
     try:
-        found = _decode(value)
-        key = partitioning.key_of(found.stream, str(found.instance_id), wide)
+        message = _decode(value)
+        key = partitioning.key_of(message.stream, str(message.instance_id), wide)
     except ValueError as error:
         if raw:
             return None

@@ -37,9 +37,12 @@ evaluated."""
 
 #: The options that name files of messages, in which `-` is `_`, and the contents of these files.
 _OUTPUTS = {
-    "metrics_out": "metrics messages", "comparisons_out": "comparisons of models",
-    "disparities_out": "disparity between segments", "alarms_out": "drift alarms",
-    "incidents_out": "incidents", "dead_letters_out": "invalid records",
+    "metrics_out": "metrics messages",
+    "comparisons_out": "comparisons of models",
+    "disparities_out": "disparity between segments",
+    "alarms_out": "drift alarms",
+    "incidents_out": "incidents",
+    "dead_letters_out": "invalid records",
 }
 
 
@@ -62,18 +65,18 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     outputs = (getattr(args, name) for name in (*_OUTPUTS, "report", "summary"))
-    given = common.given_sources(args, outputs)
+    kinds = common.given_sources(args, outputs)
     config = common.load(args)
     gc.freeze()  # objects so far stay: rows of files are many small objects, and collections are frequent
     try:
         with common.sigterm_as_ctrl_c():
-            return _replay(args, config, given)
+            return _replay(args, config, kinds)
     except OSError as error:
         name = "standard output" if error.filename is None else repr(error.filename)
         raise WorkError(f"can't write {name}: {error.strerror}") from error
 
 
-def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
+def _replay(args: argparse.Namespace, config: Config, kinds: list[str]) -> int:
     # The summary and invalid records explain a failure, so they are written in any case; results only if
     # there are any.
     with ExitStack() as explaining:
@@ -83,7 +86,7 @@ def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
             report_out = stack.enter_context(common.open_output(args.report))
             out = _Writer(stack, args, config, letters)
             replayed = _from_topics if args.from_topics else _from_files
-            emission = replayed(args, config, given, out)
+            emission = replayed(args, config, kinds, out)
             account = out.account
             result = account.summary(emission)
             if report_out is not None and out.report is not None:
@@ -106,9 +109,7 @@ class _NoResults(Exception):
     """Nothing was evaluated, or the records are refused: files of results stay as they were."""
 
 
-def _refusal(
-    args: argparse.Namespace, result: summary.Summary, account: summary.Account
-) -> WorkError | None:
+def _refusal(args: argparse.Namespace, result: summary.Summary, account: summary.Account) -> WorkError | None:
     """Return why the records of files are refused as a whole; None if they are not."""
     if args.from_topics:
         return None
@@ -123,7 +124,7 @@ def _refusal(
 
 
 def _from_topics(
-    args: argparse.Namespace, config: Config, given: list[str], out: _Writer
+    args: argparse.Namespace, config: Config, kinds: list[str], out: _Writer
 ) -> list[summary.EmissionTimes] | None:
     """Replay the cluster's topics; return the times of metrics messages, if there were any."""
     from prequential.offline.replay import from_topics  # only this path needs a broker's clients
@@ -138,11 +139,11 @@ def _from_topics(
 
 
 def _from_files(
-    args: argparse.Namespace, config: Config, given: list[str], out: _Writer
+    args: argparse.Namespace, config: Config, kinds: list[str], out: _Writer
 ) -> list[summary.EmissionTimes] | None:
     """Replay files; return the times of metrics messages, if there were any."""
     with progress_bar() as progress:
-        sources = common.read_sources(args, given, progress, config)
+        sources = common.read_sources(args, kinds, progress, config)
     out.sources.update((source.kind, source) for source in sources)
     out.account.clocks = {decoding.KINDS[source.kind]: source.clocks for source in sources}
     total = sum(map(len, sources))
@@ -153,7 +154,7 @@ def _from_files(
             config, sources, out.put, lambda processed: progress.advance(task, processed), metrics=metrics,
             courses=PastCourses(),
         )  # fmt: skip
-    out.account.time_columns = [one for source in sources for one in source.time_columns]
+    out.account.time_columns = [column for source in sources for column in source.time_columns]
     out.account.uses = [uses for source in sources for uses in source.uses]
     out.account.add(shard)
     return summary.emission_of(shard.config, config, untimed=shard.catalog.untimed) if metrics else None
@@ -208,7 +209,9 @@ class _Writer:
         if self._dead_letters is not None:
             row = {
                 "error": letter.reason,
-                "topic": decoding.KINDS[letter.kind], "partition": partition, "offset": offset,
+                "topic": decoding.KINDS[letter.kind],
+                "partition": partition,
+                "offset": offset,
                 "key": None if key is None else key.decode("utf-8", "replace"),
                 "value": None if value is None else value.decode("utf-8", "replace"),
             }

@@ -36,16 +36,24 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--out", metavar="FILE.html", help="the report")
     parser.add_argument("--markdown", metavar="F", help="tables as Markdown (- is standard output)")
     parser.add_argument(
-        "--fail-if", type=as_text, action="append", default=[], metavar="CONDITION",
+        "--fail-if",
+        type=as_text,
+        action="append",
+        default=[],
+        metavar="CONDITION",
         help='e.g. "accuracy < 0.9", "kappa[model=nb,stage=initial,estimator=window:1000] < 0.5", '
         '"error[segment=country=*] > 0.2", "alarms > 0", "tree not better"; repeatable',
     )
     parser.add_argument(
-        "--promote", type=as_text, metavar="MODEL",
+        "--promote",
+        type=as_text,
+        metavar="MODEL",
         help="print whether this model may replace the champion, and why; exit status 1 if not",
     )
     parser.add_argument(
-        "--champion", type=as_text, metavar="MODEL",
+        "--champion",
+        type=as_text,
+        metavar="MODEL",
         help="model that it would replace (default: the stream's champion, else each other model)",
     )
     parser.add_argument(
@@ -60,10 +68,12 @@ def _check_counted(
     """Raise UsageError if a condition needs alarms, incidents or comparisons, and none were given."""
     alarms = any(past.alarm_counts for past in history.past.values())
     read = {"alarms": alarms, "incidents": bool(history.incidents.all()), "comparisons": bool(history.recent)}
-    for one in conditions:
-        if not read.get(one.measure, True) and getattr(args, one.measure) is None:
-            what = "read" if one.measure == "comparisons" else "count"
-            raise UsageError(f"--fail-if {one.text!r}: expected --{one.measure} FILE, to {what} them")
+    for condition in conditions:
+        if not read.get(condition.measure, True) and getattr(args, condition.measure) is None:
+            verb = "read" if condition.measure == "comparisons" else "count"
+            raise UsageError(
+                f"--fail-if {condition.text!r}: expected --{condition.measure} FILE, to {verb} them"
+            )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -150,18 +160,20 @@ def _run_explain(args: argparse.Namespace) -> int:
     if (args.incident is None) == (None in named) or (args.incident and any(named)):
         raise UsageError("expected the id of an incident, or --stream, --model and --at")
     ts = None if args.at is None else _time(args.at)
-    known = ExplainingMessages()
+    explaining = ExplainingMessages()
     for path in args.files:
         with common.open_readable(path) as stream:
             for message in lines_of(stream, specs.DEAD_LETTER_MESSAGE_BYTES):
                 if message.strip():
-                    known.add(message)
+                    explaining.add(message)
     if not args.files:
-        _read_topics(known, common.load(args).kafka)
-    if known.unreadable:
-        complain(f"{known.unreadable:,} messages can't be read")
-    incidents = known.by_id(args.incident) if ts is None else known.at(args.stream, args.model, ts)
-    for line in explain(known, incidents):
+        _read_topics(explaining, common.load(args).kafka)
+    if explaining.unreadable:
+        complain(f"{explaining.unreadable:,} messages can't be read")
+    incidents = (
+        explaining.by_id(args.incident) if ts is None else explaining.incident_at(args.stream, args.model, ts)
+    )
+    for line in explain(explaining, incidents):
         say(line)
     return 0
 
@@ -176,7 +188,7 @@ def _time(text: str) -> int:
         ) from error
 
 
-def _read_topics(known: ExplainingMessages, kafka: clients.KafkaConfig) -> None:
+def _read_topics(explaining: ExplainingMessages, kafka: clients.KafkaConfig) -> None:
     """Return all incidents and alarms, which are few, and the newest metrics."""
     from prequential.views.watching.tail import Tail  # only this path needs a broker's clients
 
@@ -184,4 +196,4 @@ def _read_topics(known: ExplainingMessages, kafka: clients.KafkaConfig) -> None:
     for topics, whole in ((judged, True), ((specs.METRICS,), False)):
         with closing(Tail(kafka, topics, from_beginning=whole, optional=optional)) as tail:
             for record in tail.to_end():
-                known.add(record.value or b"")
+                explaining.add(record.value or b"")

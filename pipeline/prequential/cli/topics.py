@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
-        "topics", help="create, check or grow the topics",
+        "topics",
+        help="create, check or grow the topics",
         description="Create missing topics, or report every way in which existing topics don't fit. "
         "Existing topics are never changed. Exit status 1 for an error: a worker "
         "would refuse the topics, evaluate wrongly or lose data. A remark is about a topic that works, but "
@@ -96,13 +97,13 @@ def add_schema_parser(subparsers: Any) -> None:
     )
     names = tuple(schemas.STRUCTS)
     parser.add_argument("topic", nargs="?", choices=names, metavar="TOPIC", help=", ".join(names))
-    other = parser.add_mutually_exclusive_group()
-    other.add_argument(
+    other_form = parser.add_mutually_exclusive_group()
+    other_form.add_argument(
         "--connect", action="store_true",
         help="print the schema for Kafka Connect's JsonConverter in one line instead "
         "(schema.content, Connect 4.2 or later), with the fields that fit columns",
     )  # fmt: skip
-    other.add_argument(
+    other_form.add_argument(
         "--avro", action="store_true",
         help="print the Avro schema of the messages of prequential.topics.avro instead",
     )  # fmt: skip
@@ -118,7 +119,9 @@ def _run_schema(args: argparse.Namespace) -> int:
         text = json.dumps(schemas.connect_schema(args.topic, measures), separators=(",", ":"))
     else:
         form = avro.avro_schema if args.avro else schemas.schema
-        found = {topic: form(topic) for topic in schemas.STRUCTS} if args.topic is None else form(args.topic)
-        text = json.dumps(found, indent=2, ensure_ascii=False)
+        schema_forms = (
+            {topic: form(topic) for topic in schemas.STRUCTS} if args.topic is None else form(args.topic)
+        )
+        text = json.dumps(schema_forms, indent=2, ensure_ascii=False)
     write(text.encode() + b"\n")  # UTF-8 in every locale
     return 0

@@ -33,7 +33,9 @@ def add_parser(subparsers: Any) -> None:
         "group and changes nothing. Exit status 1 if there are differences, or nothing can be recomputed.",
     )
     parser.add_argument(
-        "--since", type=common.as_duration, metavar="D",
+        "--since",
+        type=common.as_duration,
+        metavar="D",
         help="only messages that were published in the last 30m, 2h or 1d, for example",
     )
     common.add_kafka_options(parser)
@@ -76,22 +78,20 @@ def _verify(config: Config, verification: Verification, since: int | None) -> in
     return differences + _list(verification.only_published(settings))
 
 
-def _incomplete(places: dict[int, list[Any]], partitions: int) -> frozenset[int]:
+def _incomplete(beginnings: dict[int, list[Any]], partitions: int) -> frozenset[int]:
     """Say which partitions can't be recomputed; returns their numbers."""
-    for partition, first in sorted(places.items()):
-        begins = ", ".join(f"{place.topic} begins at offset {place.offset:,}" for place in first)
+    for partition, first in sorted(beginnings.items()):
+        begins = ", ".join(f"{beginning.topic} begins at offset {beginning.offset:,}" for beginning in first)
         complain(
             f"partition {partition} isn't verified: {begins}, as Kafka has removed earlier records. "
             "A longer `retention.ms` of inputs and journal makes more verifiable"
         )
-    if places and len(places) >= partitions:
+    if beginnings and len(beginnings) >= partitions:
         raise WorkError("nothing can be recomputed: all partitions lack their first records")
-    return frozenset(places)
+    return frozenset(beginnings)
 
 
-def _read(
-    config: Config, verification: Verification, since: int | None, without: Collection[int]
-) -> int:
+def _read(config: Config, verification: Verification, since: int | None, without: Collection[int]) -> int:
     """Read what was published, but for these partitions; returns the number of differences among ids."""
     kafka, differences = config.kafka, 0
     start = None if since is None else max(0, time.time_ns() // 1_000_000 - since)
@@ -110,7 +110,9 @@ def _read(
 
 def _topics(config: Config) -> Iterable[str]:
     """The topics of messages that have ids."""
-    has_disparity = any(one.disparity is not None for one in (config.defaults, *config.streams.values()))
+    has_disparity = any(
+        stream_config.disparity is not None for stream_config in (config.defaults, *config.streams.values())
+    )
     further = [specs.DISPARITIES] if has_disparity else []
     return specs.METRICS, specs.COMPARISONS, *further, specs.DRIFT_ALARMS, specs.INCIDENTS
 

@@ -57,7 +57,8 @@ _TAKE_SECONDS = 0.3
 def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
-        "watch", help="live table of the metrics",
+        "watch",
+        help="live table of the metrics",
         description="Show the newest metrics and comparisons of models, open incidents, and drift alarms.\n"
         "Reads committed messages only, joins no consumer group and changes nothing. If standard\n"
         "output is not a terminal, prints a plain line for each message.",
@@ -66,7 +67,8 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--once", action="store_true", help="print the current state and exit")
     parser.add_argument(
-        "--from-beginning", action="store_true",
+        "--from-beginning",
+        action="store_true",
         help=f"read the topics from their start (default: the last {TAIL_RECORDS:,} records per partition)",
     )
     parser.add_argument("--stream", type=as_text, metavar="NAME", help="only this stream")
@@ -99,8 +101,8 @@ def run(args: argparse.Namespace) -> int:
             closing(Tail(kafka, TOPICS, from_beginning=args.from_beginning, optional=optional)) as tail,
         ):
             if args.once or not live:
-                for topic, value, when, _ in tail.to_end():
-                    state.update(topic, value, when)
+                for topic, value, timestamp, _ in tail.to_end():
+                    state.update(topic, value, timestamp)
                 state.since = tail.since.get(specs.METRICS)
                 _show(state, choice, console, live)
                 if (nothing := _nothing(state, args, kafka)) is not None:
@@ -144,8 +146,8 @@ def _show(state: WatchState, choice: Choice, console: Console, live: bool) -> No
 def _follow_plainly(tail: Tail, state: WatchState) -> None:
     warned = len(state.misplaced)
     while True:
-        for topic, value, when, _ in tail.take():
-            if not state.update(topic, value, when) or value is None:
+        for topic, value, timestamp, _ in tail.take():
+            if not state.update(topic, value, timestamp) or value is None:
                 continue
             try:
                 say(table.line(topic, value, state.split))
@@ -188,8 +190,8 @@ def _take(tail: Tail, state: WatchState) -> None:
     until = monotonic() + _TAKE_SECONDS
     state.since = tail.since.get(specs.METRICS)
     while records := tail.take(0):
-        for topic, value, when, _ in records:
-            state.update(topic, value, when)
+        for topic, value, timestamp, _ in records:
+            state.update(topic, value, timestamp)
         if monotonic() > until:
             return
 

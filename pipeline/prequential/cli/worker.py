@@ -32,7 +32,8 @@ def add_parser(subparsers: Any) -> None:
     add_kafka_options(parser)
     add_process_options(parser)
     parser.add_argument(
-        "--rebuild", action="store_true",
+        "--rebuild",
+        action="store_true",
         help="ignore snapshots, and compute the state from the input topics and the journal",
     )
     parser.add_argument(
@@ -58,8 +59,8 @@ def run(args: argparse.Namespace) -> int:
     endpoint = http.Endpoint(config.http, {})
 
     def report(progress: str) -> None:
-        said = f"{progress}\n".encode()
-        endpoint.serve({"/live": lambda: (200, http.TEXT, said), "/ready": lambda: (503, http.TEXT, said)})
+        body = f"{progress}\n".encode()
+        endpoint.serve({"/live": lambda: (200, http.TEXT, body), "/ready": lambda: (503, http.TEXT, body)})
 
     report("starting")
     # Before the worker joins its group: compiling in the middle of a stream would look like a crash.

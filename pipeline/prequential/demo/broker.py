@@ -103,7 +103,10 @@ class GuardedProcess:
         facts = [str(os.getpid()), str(int(stop_signal)), str(_GUARD_SECONDS)]
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [*guard, *facts, *command], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                [*guard, *facts, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
 

@@ -45,14 +45,14 @@ class FeederRound(ModelServer):
 
     def messages(self) -> Iterator[PreparedMessage]:
         """Yield all its records, in order of time."""
-        for said in super().messages():
-            number = said.fields["instance_id"]
-            fields = {**said.fields, "instance_id": f"{self._name}/{number}"}
-            if said.topic == "instances":
+        for message in super().messages():
+            number = message.fields["instance_id"]
+            fields = {**message.fields, "instance_id": f"{self._name}/{number}"}
+            if message.topic == "instances":
                 fields["segments"] = {"region": _REGIONS[number % len(_REGIONS)]}
-            elif said.topic == "predictions":
+            elif message.topic == "predictions":
                 fields["model_version"] = self._name
-            yield said._replace(fields=fields)
+            yield message._replace(fields=fields)
 
 
 def feed(kafka: KafkaConfig, rate: float, seconds: float, stop: Stop) -> None:

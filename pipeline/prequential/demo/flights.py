@@ -32,7 +32,8 @@ class FlightSource(DemoStream):
     #: The worker's default.
     horizon = 7 * 86_400_000
     settings: ClassVar[Mapping[str, Any]] = {
-        "positive_class": "late", "details": ["confusion", "scores"],
+        "positive_class": "late",
+        "details": ["confusion", "scores"],
         "emit": {"outcomes": EMIT_OUTCOMES, "every": "1s"},
     }
 
@@ -50,8 +51,8 @@ class FlightSource(DemoStream):
         instance = None
         rows = heapq.merge(self._data.predictions, self._data.labels, key=_time)
         for row in rows:
-            at = round((row["ts"] - self._first) / self._speed * 1000)
-            if at > self.duration * 1000:
+            due_ms = round((row["ts"] - self._first) / self._speed * 1000)
+            if due_ms > self.duration * 1000:
                 return
             self._ts = row["ts"]
             topic = "predictions" if "model" in row else "labels"
@@ -61,7 +62,7 @@ class FlightSource(DemoStream):
             elif row["instance_id"] != instance:
                 instance = row["instance_id"]
                 self.instances += 1
-            yield PreparedMessage(at, topic, row)
+            yield PreparedMessage(due_ms, topic, row)
 
     @property
     def legend(self) -> list[str]:

@@ -57,7 +57,7 @@ class DemoBoard:
             return None
         if topic == DRIFT_ALARMS:
             self.alarms.append(_decode_alarm(value or b""))
-            self.alarms.sort(key=lambda one: one.outcome)
+            self.alarms.sort(key=lambda alarm: alarm.outcome)
             return None
         if topic == INCIDENTS:
             incident = _decode_incident(value or b"")
@@ -88,7 +88,7 @@ class DemoBoard:
     @property
     def outcomes(self) -> int:
         """Outcomes that all models have had, as far as the messages tell; 0 before the first."""
-        newest = [one.outcomes for one in self.newest.values() if one.estimator == RECENT]
+        newest = [message.outcomes for message in self.newest.values() if message.estimator == RECENT]
         return min(newest, default=0)
 
     def same(self, model: str, stage: str) -> list[str]:
@@ -98,7 +98,7 @@ class DemoBoard:
 
     def stages(self, model: str) -> list[str]:
         """Those that are shown of a model: not what is the same as another one."""
-        same = {other for stage in STAGES for other in self.same(model, stage)}
+        same = {same_stage for stage in STAGES for same_stage in self.same(model, stage)}
         return [stage for stage in STAGES if stage not in same]
 
     def measure(self, model: str, stage: str, estimator: str, name: str) -> float | None:
@@ -133,8 +133,8 @@ class DemoBoard:
 
     def _counts(self, name: str) -> dict[str, int]:
         counts = dict.fromkeys(self.models, 0)
-        for (model, _, _), one in self.newest.items():
-            counts[model] = max(counts[model], one.counts.get(name, 0))
+        for (model, _, _), message in self.newest.items():
+            counts[model] = max(counts[model], message.counts.get(name, 0))
         return counts
 
 
@@ -201,7 +201,9 @@ def progress(board: DemoBoard, feed: Feed) -> str:
     source = feed.source
     readings = board.readings
     parts = [
-        f"{feed.at:.0f} s of {source.duration:.0f} s", source.position, f"{source.instances:,} instances",
+        f"{feed.due_seconds:.0f} s of {source.duration:.0f} s",
+        source.position,
+        f"{source.instances:,} instances",
         f"{source.labels:,} labels",
     ]
     if feed.behind >= _BEHIND:
@@ -312,7 +314,7 @@ def worth(board: DemoBoard, source: DemoStream) -> list[str]:
 
 def compared(board: DemoBoard, source: DemoStream) -> list[str]:
     """Return lines about pairs: which model is better, by how much, by which verdict, and since when."""
-    return list(comparing.report(board.pairs.known()))
+    return list(comparing.report(board.pairs.newest()))
 
 
 def _gain(initial: float, final: float) -> str:
@@ -330,9 +332,9 @@ def detected(board: DemoBoard, source: DemoStream) -> list[str]:
         line = f"ended before the labels of the drift, which is at instance {source.drift:,}"
     else:
         after = next((alarm for alarm in board.alarms if alarm.outcome >= first), None)
-        found = "no alarm since"
+        finding = "no alarm since"
         if after is not None:
             raised_by = f"{after.model} {after.stage}, {signal_name(after)}"
-            found = f"first alarm {after.outcome - first:,} outcomes later: {raised_by}"
-        line = f"drift at instance {source.drift:,}, outcome {first:,}; {found}"
+            finding = f"first alarm {after.outcome - first:,} outcomes later: {raised_by}"
+        line = f"drift at instance {source.drift:,}, outcome {first:,}; {finding}"
     return [f"{line}; {count}:" if incidents else line, *incidents]

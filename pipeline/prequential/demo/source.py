@@ -16,12 +16,12 @@ EMIT_OUTCOMES = 100
 
 
 class PreparedMessage(NamedTuple):
-    """A message: `at` ms after the start, to a topic, with these fields (but stream).
+    """A message: `due_ms` after the start, to a topic, with these fields (but stream).
 
     Without a field `ts`, the record's time is that at which it is sent.
     """
 
-    at: int
+    due_ms: int
     topic: str
     fields: Mapping[str, Any]
 
@@ -82,7 +82,7 @@ class Feed:
         self.source = source
         self.error: BaseException | None = None
         #: Seconds of the stream that have passed, and the delay behind the plan.
-        self.at = 0.0
+        self.due_seconds = 0.0
         self.behind = 0.0
         self.kafka = kafka
         self._wanted_end = threading.Event()
@@ -113,15 +113,17 @@ class Feed:
 
     def _send(self, producer: StreamProducer) -> None:
         send: Mapping[str, Callable[..., None]] = {
-            "instances": producer.instance, "predictions": producer.prediction, "labels": producer.label,
+            "instances": producer.instance,
+            "predictions": producer.prediction,
+            "labels": producer.label,
         }
         begun, epoch = time.monotonic(), round(time.time() * 1000)
-        for at, topic, fields in self.source.messages():
-            self.at = at / 1000
-            self.behind = time.monotonic() - begun - self.at
+        for due_ms, topic, fields in self.source.messages():
+            self.due_seconds = due_ms / 1000
+            self.behind = time.monotonic() - begun - self.due_seconds
             if self.behind < -_EARLY:
                 self._wanted_end.wait(-self.behind)
-            overrun = self.at + self.behind > self.source.duration + _OVERRUN
+            overrun = self.due_seconds + self.behind > self.source.duration + _OVERRUN
             if overrun or self._wanted_end.is_set():
                 break
-            send[topic](self.source.stream, **{"ts": epoch + at, **fields})
+            send[topic](self.source.stream, **{"ts": epoch + due_ms, **fields})

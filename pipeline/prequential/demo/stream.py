@@ -90,9 +90,9 @@ Features = dict[Any, float]
 
 
 class Arrival(NamedTuple):
-    """Instance `number`, from 1, came; `at` is in ms since the start, here and below."""
+    """Instance `number`, from 1, came; `moment` is in ms since the start, here and below."""
 
-    at: int
+    moment: int
     number: int
     x: Features
 
@@ -100,7 +100,7 @@ class Arrival(NamedTuple):
 class Truth(NamedTuple):
     """A label came: the instance's first one, unless it is a repetition or a revision."""
 
-    at: int
+    moment: int
     number: int
     y: str
     first: bool
@@ -144,7 +144,7 @@ def events(plan: StreamPlan) -> Iterator[Event]:
     for number, (x, y) in enumerate(stream, start=1):
         now += chance.expovariate(plan.rate / 1000)
         arrival = Arrival(round(now), number, x)
-        while waiting and waiting[0][0] <= min(arrival.at, end):
+        while waiting and waiting[0][0] <= min(arrival.moment, end):
             yield heapq.heappop(waiting)[2]
         if now > end:
             return
@@ -153,7 +153,7 @@ def events(plan: StreamPlan) -> Iterator[Event]:
         noise = chance.gauss(0.0, _DELAY_OWN_SIGMA)
         delay = round(DELAY_MEDIAN * math.exp(_DELAY_SIGMA * queue + noise))
         for event in _future(arrival, y, min(delay, HORIZON), chance):
-            heapq.heappush(waiting, (event.at, next(tie), event))
+            heapq.heappush(waiting, (event.moment, next(tie), event))
 
 
 def observations(plan: StreamPlan) -> Iterator[tuple[Features, str]]:
@@ -177,21 +177,21 @@ def observations(plan: StreamPlan) -> Iterator[tuple[Features, str]]:
 
 def _future(arrival: Arrival, y: str, delay: int, chance: random.Random) -> Iterator[Truth]:
     """What will happen to an instance whose label comes after a delay, if all goes well."""
-    at, number, _ = arrival
+    moment, number, _ = arrival
     fate = chance.random()
     if (fate := fate - _NEVER) < 0:
         return
     later = round(chance.expovariate(1 / _AFTERWARDS)) + 1
     if (fate := fate - _TOO_LATE) < 0:
-        yield Truth(at + HORIZON + later, number, y, True)
+        yield Truth(moment + HORIZON + later, number, y, True)
         return
-    label = Truth(at + delay, number, y, True)
+    label = Truth(moment + delay, number, y, True)
     if (fate := fate - _TWICE) < 0:
         yield label
-        yield Truth(label.at + later, number, y, False)
+        yield Truth(label.moment + later, number, y, False)
     elif fate - _REVISED < 0:
         yield label._replace(y=CLASSES[1 - CLASSES.index(y)])  # a mistake, which is put right
-        yield Truth(label.at + later, number, y, False)
+        yield Truth(label.moment + later, number, y, False)
     else:
         yield label
 
@@ -259,7 +259,9 @@ class ModelServer(DemoStream):
     stream = STREAM
     horizon = HORIZON
     settings: ClassVar[Mapping[str, Any]] = {
-        "label_horizon": f"{HORIZON}ms", "positive_class": CLASSES[1], "details": ["confusion", "scores"],
+        "label_horizon": f"{HORIZON}ms",
+        "positive_class": CLASSES[1],
+        "details": ["confusion", "scores"],
         "detectors": _DETECTORS,
         # Its stream lives for minutes: a verdict by day would never come.
         "cluster": "off",
@@ -285,32 +287,32 @@ class ModelServer(DemoStream):
     def messages(self) -> Iterator[PreparedMessage]:
         """Yield all records of the server (instances, predictions, labels), in order of time."""
         for event in events(self.plan):
-            for _, arrival in self._waiting.due(event.at):
-                yield from self._predict(event.at, arrival, self.learning)
+            for _, arrival in self._waiting.due(event.moment):
+                yield from self._predict(event.moment, arrival, self.learning)
             yield from self._answer(event)
 
     def _answer(self, event: Event) -> Iterator[PreparedMessage]:
-        at, number = event[:2]
-        about = {"instance_id": number}
+        moment, number = event[:2]
+        identity = {"instance_id": number}
         if isinstance(event, Arrival):
-            yield PreparedMessage(at, "instances", about)
+            yield PreparedMessage(moment, "instances", identity)
             self.instances += 1
-            self._waiting.add(number, event, at)
-            yield from self._predict(at, event, self._models)
+            self._waiting.add(number, event, moment)
+            yield from self._predict(moment, event, self._models)
         else:
-            yield PreparedMessage(at, "labels", {**about, "y_true": event.y})
+            yield PreparedMessage(moment, "labels", {**identity, "y_true": event.y})
             self.labels += 1
             if (arrival := self._waiting.label(number)) is not None:  # its first one
-                if at - arrival.at <= HORIZON:
+                if moment - arrival.moment <= HORIZON:
                     self.outcomes += 1
                     if self.drift_outcome is None and number >= self.plan.drift:
                         self.drift_outcome = self.outcomes
                 for model in self._models.values():
                     model.learn(arrival.x, event.y)
 
-    def _predict(self, at: int, arrival: Arrival, names: Iterable[str]) -> Iterator[PreparedMessage]:
+    def _predict(self, moment: int, arrival: Arrival, names: Iterable[str]) -> Iterator[PreparedMessage]:
         for name in names:
             y = self._models[name].predict(arrival.x)
             yield PreparedMessage(
-                at, "predictions", {"model": name, "instance_id": arrival.number, "y_pred": y}
+                moment, "predictions", {"model": name, "instance_id": arrival.number, "y_pred": y}
             )

@@ -111,9 +111,12 @@ def configuration(kafka: KafkaConfig, group: str, evaluated: Mapping[str, Any]) 
     return {
         "kafka": {
             "bootstrap_servers": kafka.bootstrap_servers,
-            "prefix": kafka.prefix, "partitions": kafka.partitions, "security": dict(kafka.security),
+            "prefix": kafka.prefix,
+            "partitions": kafka.partitions,
+            "security": dict(kafka.security),
         },
-        "worker": {"group": group}, "defaults": dict(evaluated),
+        "worker": {"group": group},
+        "defaults": dict(evaluated),
     }
 
 

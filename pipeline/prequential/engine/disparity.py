@@ -165,19 +165,19 @@ def needed_of(config: StreamConfig) -> float:
 
 
 @inner
-def take(means: GroupMeans, row: int, x: float, at: cohorts.Position) -> None:
-    """Take the next outcome of a group, x in [0, 1], whose prediction is at `at`."""
+def take(means: GroupMeans, row: int, x: float, position: cohorts.Position) -> None:
+    """Take the next outcome of a group, x in [0, 1], whose prediction is at `position`."""
     if not means.begun[row]:
         means.begun[row] = 1
-        cohorts.begin(means.pending, row, at)
-    _note(means, row, cohorts.add_outcome(means.pending, row, at, x, means.closed))
+        cohorts.begin(means.pending, row, position)
+    _note(means, row, cohorts.add_outcome(means.pending, row, position, x, means.closed))
 
 
 @inner
-def close(means: GroupMeans, row: int, at: cohorts.Position) -> None:
-    """Let a group's outcomes count whose cohorts are closed as of `at`."""
+def close(means: GroupMeans, row: int, position: cohorts.Position) -> None:
+    """Let a group's outcomes count whose cohorts are closed as of `position`."""
     if means.begun[row]:
-        _note(means, row, cohorts.close_cohorts(means.pending, row, at, means.closed))
+        _note(means, row, cohorts.close_cohorts(means.pending, row, position, means.closed))
 
 
 @inner
@@ -207,8 +207,8 @@ def compare(means: GroupMeans, row: int, n: int, total: float) -> None:
     excess, variance = means.fresh_total[row] - own * mean, own * (n - own) / (n - 1.0) * mean * (1.0 - mean)
     weight = own * (n - own) / n
     # A constant difference isn't dependence, however many outcomes of a stratum are the group's.
-    known = means.excess[row] / means.weight[row] if means.weight[row] > 0.0 else 0.0
-    add_block(means.blocks, row, own, excess - known * weight, variance)
+    difference = means.excess[row] / means.weight[row] if means.weight[row] > 0.0 else 0.0
+    add_block(means.blocks, row, own, excess - difference * weight, variance)
     means.counted[row] += own
     means.total[row] += means.fresh_total[row]
     means.excess[row] += excess
@@ -253,8 +253,8 @@ class ComparedGroups:
     def __init__(self, config: StreamConfig, wanted: DisparityConfig, rows: int) -> None:
         self.keys, self.measures = wanted.segments, wanted.measures
         self.places = len(self.keys) * len(self.measures)
-        #: What the state is about: it is kept only while this stays the same.
-        self.about = [list(self.keys), list(self.measures), config.positive_class]
+        #: The subject of the state: it is kept only while this stays the same.
+        self.subject = [list(self.keys), list(self.measures), config.positive_class]
         self.table = new_groups(rows, self.places)
         self._places = [config.segments.index(key) for key in self.keys]
         self._codes = [DISPARITY_MEASURES.index(name) for name in self.measures]
@@ -265,7 +265,7 @@ class ComparedGroups:
 
         Returns how many it has taken, and the sequence of the model whose verdict has changed, or -1.
         """
-        places, codes = (np.array(one, dtype=np.int64) for one in (self._places, self._codes))
+        places, codes = (np.array(numbers, dtype=np.int64) for numbers in (self._places, self._codes))
         settings = GroupSettings(places, codes, np.array(self._bounds), np.zeros(1, dtype=np.int64))
         done = _follow(means_of(self.table), self.table, settings, log, rows, registry, positives)
         return done, int(settings.due[0])
@@ -288,18 +288,18 @@ def _key_of(registry: Registry, keys: Ints, model: int, segment: int) -> int:
     """The place of a segment's key in `keys`, from 1; -1: it is none of these."""
     entities = registry.entities
     slots = np.int64(registry.streams.slots[entities.stream[model]])
-    for place in range(len(keys)):
-        first = entities.segments[model] + keys[place] * slots
+    for index in range(len(keys)):
+        first = entities.segments[model] + keys[index] * slots
         for row in range(first, first + slots):
             if registry.segment_rows.entity[row] == segment:
-                return place + 1
+                return index + 1
     return -1
 
 
 @inner
 def _compare(
     means: GroupMeans, settings: GroupSettings, registry: Registry, model: int, q: int, key: int, m: int,
-    at: cohorts.Position,
+    position: cohorts.Position,
 ) -> int:  # fmt: skip
     """Compare the groups of a key by a measure (its place), in the model's sequence `q`.
 
@@ -307,13 +307,13 @@ def _compare(
     """
     entities, places = registry.entities, len(settings.keys) * len(settings.measures)
     slots = np.int64(registry.streams.slots[entities.stream[model]])
-    first, place = entities.segments[model] + settings.keys[key] * slots, q - entities.first[model]
+    first, stage = entities.segments[model] + settings.keys[key] * slots, q - entities.first[model]
     n, total = 0, 0.0
     for slot in range(first, first + slots):
         segment = registry.segment_rows.entity[slot]
         if segment:
-            row = (entities.first[segment] + place) * places + m
-            close(means, row, at)
+            row = (entities.first[segment] + stage) * places + m
+            close(means, row, position)
             n += means.fresh[row]
             total += means.fresh_total[row]
     if 2 * n < STRATUM:
@@ -322,7 +322,7 @@ def _compare(
     for slot in range(first, first + slots):
         segment = registry.segment_rows.entity[slot]
         if segment:
-            row = (entities.first[segment] + place) * places + m
+            row = (entities.first[segment] + stage) * places + m
             compare(means, row, n, total)
             if means.inflation[row] > 0.0:
                 counted += means.counted[row]
@@ -332,7 +332,7 @@ def _compare(
     for slot in range(first, first + slots):
         segment = registry.segment_rows.entity[slot]
         if segment:
-            row = (entities.first[segment] + place) * places + m
+            row = (entities.first[segment] + stage) * places + m
             judge(means, row, least, settings.bounds[0])
             if means.judged[row]:
                 groups += 1
@@ -366,23 +366,23 @@ def _follow(
         if state.key[q] < 0:
             continue
         key, whole = state.key[q] - 1, entities.first[model] + q - entities.first[entity]
-        at = cohorts.Position(log.cohort[row] - 1, log.epoch[row], log.frontier[row], 0)
+        position = cohorts.Position(log.cohort[row] - 1, log.epoch[row], log.frontier[row], 0)
         for m in range(measures):
             x, counts = _value(settings.measures[m], log, row, positives)
             if not counts:
                 continue
-            place = key * measures + m
-            take(means, q * places + m, x, at)
-            state.received[whole, place] += 1
-            if state.received[whole, place] < STRATUM:
+            column = key * measures + m
+            take(means, q * places + m, x, position)
+            state.received[whole, column] += 1
+            if state.received[whole, column] < STRATUM:
                 continue
-            state.received[whole, place] = 0
-            before = state.verdict[whole, place]
-            verdict = _compare(means, settings, registry, model, whole, key, m, at)
+            state.received[whole, column] = 0
+            before = state.verdict[whole, column]
+            verdict = _compare(means, settings, registry, model, whole, key, m, position)
             if verdict == -1 or verdict == before:
                 continue
-            state.verdict[whole, place] = verdict
-            state.since[whole, place] = state.outcomes[whole] if verdict == DIFFERS else 0
+            state.verdict[whole, column] = verdict
+            state.since[whole, column] = state.outcomes[whole] if verdict == DIFFERS else 0
             if verdict == DIFFERS or before == DIFFERS:
                 settings.due[0] = whole
         if settings.due[0] >= 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import nan
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -85,11 +86,11 @@ class Evaluation:
             if "dependence" in plan.config.details and not plan.numbers:
                 _note_labels(state, plan, rows)
             _keep(state, plan, rows)
-            left = rows[rows.searchsorted(self._read) :]
-            if len(left):
-                self._consume(plan, left, records)
+            unread = rows[rows.searchsorted(self._read) :]
+            if len(unread):
+                self._consume(plan, unread, records)
         ordered, self._raised, self._read = self._raised, [], 0
-        return [one for _, one in sorted(ordered, key=lambda one: one[0])]
+        return [raised for _, raised in sorted(ordered, key=itemgetter(0))]
 
     def _consume(self, plan: Plan, rows: Ints32, records: Sequence[Any]) -> None:
         alarms = plan.consume(self._state.logs.outcomes, rows, positives_of_plan(self._state.catalog, plan))
@@ -99,19 +100,19 @@ class Evaluation:
         """Note alarms and warnings that these rows of the log raised, for stages that are reported."""
         catalog, log = self._state.catalog, self._state.logs.outcomes
         first = catalog.columns.entities.first
-        for place, detector, values, level in _raised(alarms):
-            row = int(rows[place])
-            entity = int(plan.entity[log.sequence[row]])
-            stage = plan.stages[int(log.sequence[row] - first[entity])]
-            about = catalog.entity(entity)
-            if not catalog.streams[about.stream].reports(stage):
+        for index, detector, values, level in _raised(alarms):
+            row = int(rows[index])
+            entity_row = int(plan.entity[log.sequence[row]])
+            stage = plan.stages[int(log.sequence[row] - first[entity_row])]
+            entity = catalog.entity(entity_row)
+            if not catalog.streams[entity.stream].reports(stage):
                 continue
             record, outcome = int(log.record[row]), int(log.number[row])
             (instance_id,) = completed_ids(self._state.logs, records, np.array([record]))
             watch, t1 = plan.watches[detector], int(log.t1[row])
-            alarm = alarm_of(catalog, about, stage, outcome, watch, *values, instance_id, t1)
-            order = record, about.kind, entity, outcome, parse_stage(stage).row, detector
-            self._raised.append((order, Raised(record, entity, alarm, level)))
+            alarm = alarm_of(catalog, entity, stage, outcome, watch, *values, instance_id, t1)
+            order = record, entity.kind, entity_row, outcome, parse_stage(stage).row, detector
+            self._raised.append((order, Raised(record, entity_row, alarm, level)))
             self.alarms += level == ALARM
 
 
@@ -149,6 +150,6 @@ def _raised(alarms: Alarms) -> Iterator[tuple[int, int, tuple[float, float, floa
     """Yield row, detector, numbers and level of each alarm, then of each warning; those have no numbers."""
     for i in range(int(alarms.raised[0])):
         numbers = float(alarms.statistic[i]), float(alarms.threshold[i]), float(alarms.autocorrelation[i])
-        yield int(alarms.place[i]), int(alarms.detector[i]), numbers, ALARM
+        yield int(alarms.position[i]), int(alarms.detector[i]), numbers, ALARM
     for i in range(int(alarms.warned[0])):
-        yield int(alarms.warned_place[i]), int(alarms.warned_detector[i]), (nan, nan, nan), WARNING
+        yield int(alarms.warned_position[i]), int(alarms.warned_detector[i]), (nan, nan, nan), WARNING

@@ -32,7 +32,7 @@ from prequential.engine.output.period_measures import ESTIMATED, FIRST_HORIZON, 
 _QUANTILE = 1.6448536269514722
 
 
-def miss(one: Measure, bound: float, tolerance: float, value: float, half: float) -> float:
+def miss(measure: Measure, bound: float, tolerance: float, value: float, half: float) -> float:
     """Probability, 0 … 1, that a measure will be worse than an objective's bound and tolerance.
 
     The estimate `value`, and `half` the width of its 90% interval, define the normal distribution.
@@ -43,14 +43,14 @@ def miss(one: Measure, bound: float, tolerance: float, value: float, half: float
     >>> [round(miss(MEASURES[name], 0.8, 0.0, 0.82, 0.02), 3) for name in ("error", "bias")]
     [0.95, 0.95]
     """
-    allowed = tolerance if one.better == MORE else -tolerance
+    allowed = tolerance if measure.better == MORE else -tolerance
     low, deviation = bound - allowed, half / _QUANTILE
     if deviation <= 0.0:
-        return float(one.margin(value, bound) + tolerance < 0)
-    if one.better == MORE:
+        return float(measure.margin(value, bound) + tolerance < 0)
+    if measure.better == MORE:
         return _above((value - low) / deviation)
     above = _above((low - value) / deviation)
-    return above + _above((low + value) / deviation) if one.better == NEARER else above
+    return above + _above((low + value) / deviation) if measure.better == NEARER else above
 
 
 def _above(x: float) -> float:
@@ -83,8 +83,8 @@ class _OpenPeriod(NamedTuple):
     row: int
     maturity: int
     stage: int  # see `records`
-    left: float  # the share of it that is still to come
-    place: int  # among the estimates of its group
+    remaining: float  # the share of it that is still to come
+    position: int  # among the estimates of its group
 
 
 class NewestEstimates(NamedTuple):
@@ -130,30 +130,40 @@ class Expectations:
         They become due, and are added to `labelled`. Final periods grade their earlier estimates.
         """
         models = self._tables.models
-        whose, clocks = np.array([(one.model, one.clock) for one in due], dtype=np.int64).reshape(-1, 2).T
-        looked = (models.width[whose] > 0) & (
-            (clocks >= models.next[whose]) | np.array([bool(one.periods) for one in due], dtype=np.bool_)
+        model_rows, clocks = (
+            np.array([(model_due.model, model_due.clock) for model_due in due], dtype=np.int64)
+            .reshape(-1, 2)
+            .T
+        )
+        looked = (models.width[model_rows] > 0) & (
+            (clocks >= models.next[model_rows])
+            | np.array([bool(model_due.periods) for model_due in due], dtype=np.bool_)
         )
         places = np.flatnonzero(looked)
-        some, whose, clocks = [due[place] for place in places.tolist()], whose[places], clocks[places]
-        self._drop_some(whose, clocks)
-        said: dict[int, PeriodForecast] = {}
-        self._close(some, labelled, said)
-        rows, ends = counters.all_open_rows(self._tables, whose)
+        chosen, model_rows, clocks = (
+            [due[index] for index in places.tolist()],
+            model_rows[places],
+            clocks[places],
+        )
+        self._drop_some(model_rows, clocks)
+        forecasts: dict[int, PeriodForecast] = {}
+        self._close(chosen, labelled, forecasts)
+        rows, ends = counters.all_open_rows(self._tables, model_rows)
         counts = np.diff(ends, prepend=0)
-        clock_of, horizons = (np.repeat(column, counts) for column in (clocks, models.horizon[whose]))
+        clock_of, horizons = (np.repeat(column, counts) for column in (clocks, models.horizon[model_rows]))
         ends_at = counters.ends_of_periods(self._tables, rows)
         maturities = records.maturity_of(clock_of, ends_at, horizons)
         stages = records.stage_of(clock_of, self._tables.pool.key[rows], ends_at, horizons)
         following = np.append(records.next_maturity(clock_of, ends_at, horizons), records.NEVER)
-        after = np.minimum.reduceat(following, ends - counts) if len(whose) else ends
-        models.next[whose] = np.where(counts > 0, after, records.NEVER)
-        self._report_all(some, whose, clocks, rows, ends, maturities, stages, labelled, said)
-        return said
+        after = np.minimum.reduceat(following, ends - counts) if len(model_rows) else ends
+        models.next[model_rows] = np.where(counts > 0, after, records.NEVER)
+        self._report_all(chosen, model_rows, clocks, rows, ends, maturities, stages, labelled, forecasts)
+        return forecasts
 
     def _report_all(
-        self, due: list[DuePeriods], whose: Ints, clocks: Ints, rows: Ints32, ends: Ints, maturities: Ints,
-        stages: Ints, labelled: SoFar, said: dict[int, PeriodForecast],
+        self, due: list[DuePeriods], model_rows: Ints, clocks: Ints, rows: Ints32, ends: Ints,
+        maturities: Ints,
+        stages: Ints, labelled: SoFar, forecasts: dict[int, PeriodForecast],
     ) -> None:  # fmt: skip
         """Estimate open periods (rows, model by model) that are due or have a new maturity.
 
@@ -163,36 +173,38 @@ class Expectations:
         wanted = expected.periods.asked[rows] < np.where(maturities < 0, 1, 1 + stages)
         starts, stops = expected.pool.key[rows].tolist(), counters.ends_of_periods(expected, rows).tolist()
         provisional: dict[int, PeriodState] = {}  # by row
-        for one in due:
-            for state in one.periods:
+        for model_due in due:
+            for state in model_due.periods:
                 if state.status == "provisional":
-                    provisional[find(expected.pool, one.model, state.start)] = state
+                    provisional[find(expected.pool, model_due.model, state.start)] = state
         wanted |= np.isin(rows, list(provisional))
-        of = np.repeat(np.arange(len(whose)), np.diff(ends, prepend=0))
-        speaks = np.zeros(len(whose), dtype=np.bool_)
-        speaks[of[wanted]] = True
-        picked, chosen = np.flatnonzero(speaks), np.flatnonzero(speaks[of])
-        ends_of = np.cumsum(np.bincount(of[chosen], minlength=len(whose))[picked])
-        for group in look_together(expected, whose[picked], rows[chosen], ends_of, clocks[picked]):
+        model_of = np.repeat(np.arange(len(model_rows)), np.diff(ends, prepend=0))
+        speaks = np.zeros(len(model_rows), dtype=np.bool_)
+        speaks[model_of[wanted]] = True
+        picked, chosen = np.flatnonzero(speaks), np.flatnonzero(speaks[model_of])
+        ends_of = np.cumsum(np.bincount(model_of[chosen], minlength=len(model_rows))[picked])
+        for group in look_together(expected, model_rows[picked], rows[chosen], ends_of, clocks[picked]):
             own = chosen[group.rows]
             asked = [
                 _OpenPeriod(
-                    due[of[at]], int(rows[at]), int(maturities[at]), int(stages[at]),
-                    left_of(due[of[at]].clock, starts[at], stops[at]), place,
+                    due[model_of[index]], int(rows[index]), int(maturities[index]), int(stages[index]),
+                    left_of(due[model_of[index]].clock, starts[index], stops[index]), position,
                 )
-                for place, at in enumerate(own.tolist())
-                if wanted[at] and group.look.summary[place, EXPECTED] > 0
+                for position, index in enumerate(own.tolist())
+                if wanted[index] and group.look.summary[position, EXPECTED] > 0
             ]  # fmt: skip
-            states = [provisional.get(one.row) or self._state_of(one) for one in asked]
-            some = [(one, state) for one, state in zip(asked, states) if state is not None]
-            self._report_each(group, some, labelled, said)
+            states = [
+                provisional.get(open_period.row) or self._state_of(open_period) for open_period in asked
+            ]
+            periods = [(open_period, state) for open_period, state in zip(asked, states) if state is not None]
+            self._report_each(group, periods, labelled, forecasts)
             places: dict[int, dict[int, int]] = {}
-            for place, at in enumerate(own.tolist()):
-                if stops[at] <= due[of[at]].clock:
-                    places.setdefault(due[of[at]].model, {})[starts[at]] = place
-            self._add_books(group, some, places, said)
-        for one in due:
-            one.periods.sort(key=lambda state: state.start)
+            for position, index in enumerate(own.tolist()):
+                if stops[index] <= due[model_of[index]].clock:
+                    places.setdefault(due[model_of[index]].model, {})[starts[index]] = position
+            self._add_books(group, periods, places, forecasts)
+        for model_due in due:
+            model_due.periods.sort(key=lambda state: state.start)
 
     def _add_books(
         self, group: Group, reported: list[tuple[_OpenPeriod, PeriodState]],
@@ -225,54 +237,56 @@ class Expectations:
             asked.due.periods.append(state)
         return state
 
-    def _drop_some(self, whose: Ints, clocks: Ints) -> None:
+    def _drop_some(self, model_rows: Ints, clocks: Ints) -> None:
         """Drop periods that can't get labels any more, and future periods of models with too many."""
         expected, models = self._tables, self._tables.models
-        width, horizon = models.width[whose], models.horizon[whose]
-        oldest = clocks - 2 * horizon - models.settle[whose]
-        starts = starts_of(expected.calendars, models.calendar[whose], width, oldest)
-        counters.forget_before(expected, whose, starts)
-        many = models.periods[whose] > _MANY * (2 + horizon // width)
-        for model, clock in zip(whose[many].tolist(), clocks[many].tolist()):
+        width, horizon = models.width[model_rows], models.horizon[model_rows]
+        oldest = clocks - 2 * horizon - models.settle[model_rows]
+        starts = starts_of(expected.calendars, models.calendar[model_rows], width, oldest)
+        counters.forget_before(expected, model_rows, starts)
+        overfull = models.periods[model_rows] > _MANY * (2 + horizon // width)
+        for model, clock in zip(model_rows[overfull].tolist(), clocks[overfull].tolist()):
             for row in counters.open_rows(expected, model).tolist():
                 if expected.pool.key[row] > clock:
                     counters.close(expected, model, row)
 
     # ---- finals
 
-    def _close(self, due: Sequence[DuePeriods], labelled: SoFar, said: dict[int, PeriodForecast]) -> None:
+    def _close(
+        self, due: Sequence[DuePeriods], labelled: SoFar, forecasts: dict[int, PeriodForecast]
+    ) -> None:
         """Close periods that are final now: the correction's level learns from them, estimates are graded."""
         tables, closing, counts = self._tables, list[tuple[DuePeriods, int, PeriodState]](), list[int]()
-        for one in due:
-            final = self._final(one)
-            if final and tables.models.sampled[one.model]:
-                self._report_finals(one, final, labelled, said)
-            closing += [(one, row, state) for row, state in final.items()]
+        for model_due in due:
+            final = self._final(model_due)
+            if final and tables.models.sampled[model_due.model]:
+                self._report_finals(model_due, final, labelled, forecasts)
+            closing += [(model_due, row, state) for row, state in final.items()]
             counts.append(len(final))
         if not closing:
             return
         places = np.flatnonzero(counts)
-        whose, clocks = np.array([(due[at].model, due[at].clock) for at in places.tolist()]).T
+        model_rows, clocks = np.array([(due[index].model, due[index].clock) for index in places.tolist()]).T
         rows = np.array([row for _, row, _ in closing], dtype=np.int32)
-        groups = look_together(tables, whose, rows, np.cumsum(counts)[places], clocks, closing=True)
-        models = np.array([one.model for one, _, _ in closing])
+        groups = look_together(tables, model_rows, rows, np.cumsum(counts)[places], clocks, closing=True)
+        models = np.array([model_due.model for model_due, _, _ in closing])
         states = np.array([state.row for _, _, state in closing])
         finals = [(labelled[state.row][0], 0.0) for _, _, state in closing]
         for group in groups:
-            if tables.models.sampled[whose[group.places[0]]]:  # the final value is itself an estimate
+            if tables.models.sampled[model_rows[group.places[0]]]:  # the final value is itself an estimate
                 own = group.rows
-                found = expected(
+                estimates = expected(
                     self._catalog, self._accounts.periods, tables, models[own], states[own], group,
                     np.arange(len(own)),
                 )  # fmt: skip
-                names = [closing[place][0].stream.config.measures for place in own.tolist()]
-                for number, (values, _) in enumerate(found.by_name(names)):
+                names = [closing[position][0].stream.config.measures for position in own.tolist()]
+                for number, (values, _) in enumerate(estimates.by_name(names)):
                     summary = group.look.summary[number]
                     variance = float(summary[SCALE]) ** 2
                     finals[own[number]] = values if summary[LABELLED] >= FEW else {}, variance
-        for (one, row, _), (values, variance) in zip(closing, finals):
-            self._grade(one, row, values, variance)
-            counters.close(self._tables, one.model, row)
+        for (model_due, row, _), (values, variance) in zip(closing, finals):
+            self._grade(model_due, row, values, variance)
+            counters.close(self._tables, model_due.model, row)
 
     def _final(self, due: DuePeriods) -> dict[int, PeriodState]:
         """By row, a model's periods that have become final, in order of time."""
@@ -294,21 +308,25 @@ class Expectations:
                 records.grade(self._tables.records, record, was, value, variance)
 
     def _report_finals(
-        self, due: DuePeriods, final: dict[int, PeriodState], labelled: SoFar, said: dict[int, PeriodForecast]
+        self,
+        due: DuePeriods,
+        final: dict[int, PeriodState],
+        labelled: SoFar,
+        forecasts: dict[int, PeriodForecast],
     ) -> None:
         """Estimate periods with sampled labels that are final now: their values remain estimates."""
         tables, model = self._tables, due.model
         rows = counters.open_rows(tables, model)
-        whose, ends, clocks = np.array([[model], [len(rows)], [due.clock]])
-        [group] = look_together(tables, whose, rows, ends, clocks)
-        horizon, some = int(tables.models.horizon[model]), []
+        model_rows, ends, clocks = np.array([[model], [len(rows)], [due.clock]])
+        [group] = look_together(tables, model_rows, rows, ends, clocks)
+        horizon, periods = int(tables.models.horizon[model]), []
         stops = counters.ends_of_periods(tables, rows).tolist()
-        for place, (row, end) in enumerate(zip(rows.tolist(), stops)):
-            if row in final and group.look.summary[place, EXPECTED] > 0:
+        for position, (row, end) in enumerate(zip(rows.tolist(), stops)):
+            if row in final and group.look.summary[position, EXPECTED] > 0:
                 maturity = max(0, int(records.maturity_of(due.clock, end, horizon)))
                 stage = records.BEFORE_END + maturity
-                some.append((_OpenPeriod(due, row, maturity, stage, 0.0, place), final[row]))
-        self._report_each(group, some, labelled, said)
+                periods.append((_OpenPeriod(due, row, maturity, stage, 0.0, position), final[row]))
+        self._report_each(group, periods, labelled, forecasts)
 
     def _record(self, model: int, measure: int) -> int:
         """The row of a measure's record; a new record if there is none."""
@@ -325,7 +343,7 @@ class Expectations:
                 column[row] = 0
         return row
 
-    def _said(self, period: int, measure: int) -> int:
+    def _estimate_row(self, period: int, measure: int) -> int:
         """The row of the estimates of a period's measure."""
         row, is_new = self._row("said_pool", "said", self._tables.periods.first_said, period, measure)
         if is_new:
@@ -348,36 +366,36 @@ class Expectations:
     def _report_each(
         self,
         group: Group,
-        some: list[tuple[_OpenPeriod, PeriodState]],
+        periods: list[tuple[_OpenPeriod, PeriodState]],
         labelled: SoFar,
-        said: dict[int, PeriodForecast],
+        forecasts: dict[int, PeriodForecast],
     ) -> None:
-        """Put the estimates of these periods into `said`, by row."""
-        if not some:
+        """Put the estimates of these periods into `forecasts`, by row."""
+        if not periods:
             return
         catalog, of_periods = self._catalog, self._accounts.periods
-        models = np.array([one.due.model for one, _ in some], dtype=np.int64)
-        clocks = np.array([one.due.clock for one, _ in some], dtype=np.int64)
-        rows = np.array([state.row for _, state in some], dtype=np.int64)
-        places = np.array([one.place for one, _ in some], dtype=np.int64)
+        models = np.array([open_period.due.model for open_period, _ in periods], dtype=np.int64)
+        clocks = np.array([open_period.due.clock for open_period, _ in periods], dtype=np.int64)
+        rows = np.array([state.row for _, state in periods], dtype=np.int64)
+        places = np.array([open_period.position for open_period, _ in periods], dtype=np.int64)
         labelled.add(zip(models.tolist(), rows.tolist()))
         values = expected(catalog, of_periods, self._tables, models, rows, group, places)
         values.reasons[~counters.known_of(self._tables.models, models, clocks)] = FIRST_HORIZON
-        measures = values.by_name([one.due.stream.config.measures for one, _ in some])
-        for (asked, state), summary, own in zip(some, group.look.summary[places].tolist(), measures):
-            said[state.row] = self._say(asked, state, summary, own, labelled[state.row][0])
+        measures = values.by_name([open_period.due.stream.config.measures for open_period, _ in periods])
+        for (asked, state), summary, own in zip(periods, group.look.summary[places].tolist(), measures):
+            forecasts[state.row] = self._forecast(asked, state, summary, own, labelled[state.row][0])
 
-    def _say(
-        self, asked: _OpenPeriod, state: PeriodState, summary: list[float], measures: Measures,
+    def _forecast(
+        self, open_period: _OpenPeriod, state: PeriodState, summary: list[float], measures: Measures,
         so_far: dict[str, float],
     ) -> PeriodForecast:  # fmt: skip
         """`expected` of a period; the first estimate at each stage is kept."""
-        stream, model, maturity = asked.due.stream, asked.due.model, asked.maturity
+        stream, model, maturity = open_period.due.stream, open_period.due.model, open_period.maturity
         values, undefined = measures
-        is_first = bool(self._tables.periods.asked[asked.row] < 1 + asked.stage)
-        self._tables.periods.asked[asked.row] = 1 + asked.stage
+        is_first = bool(self._tables.periods.asked[open_period.row] < 1 + open_period.stage)
+        self._tables.periods.asked[open_period.row] = 1 + open_period.stage
         estimates = {
-            name: self._graded(asked, summary, name, value, so_far.get(name, np.nan), is_first)
+            name: self._graded(open_period, summary, name, value, so_far.get(name, np.nan), is_first)
             for name, value in values.items()
         }
         if maturity >= 0 and (model not in self.newest or state.start >= self.newest[model].state.start):
@@ -389,18 +407,18 @@ class Expectations:
         }  # fmt: skip
         if not is_first or maturity < 0:
             return PeriodForecast(maturity, message, [])
-        signals = self._signals(model, asked.row, maturity, summary)
+        signals = self._signals(model, open_period.row, maturity, summary)
         paces.watch(self._tables.models, model, maturity, summary)
         message["signals"] = signals
         self.signals.setdefault(model, {})[maturity] = signals
-        return PeriodForecast(maturity, message, self._alarms(stream, asked.row, signals, estimates))
+        return PeriodForecast(maturity, message, self._alarms(stream, open_period.row, signals, estimates))
 
     def _alarms(
-        self, stream: Stream, period: int, signals: dict[str, float | None], said: dict[str, Any]
+        self, stream: Stream, period: int, signals: dict[str, float | None], estimates: dict[str, Any]
     ) -> list[PeriodAlarm]:
         """The alarms that a period raises now and hasn't raised before."""
         alarms, alarmed = [], self._tables.periods.alarmed
-        for bit, alarm in alarms_of(stream.config.period_alarms, signals, said):
+        for bit, alarm in alarms_of(stream.config.period_alarms, signals, estimates):
             if not alarmed[period] >> bit & 1:
                 alarmed[period] |= 1 << bit
                 alarms.append(alarm)
@@ -410,32 +428,45 @@ class Expectations:
         self, model: int, period: int, maturity: int, summary: list[float]
     ) -> dict[str, float | None]:
         """How unusual a period is when it first has this maturity; its deviations count from now on."""
-        models, found = self._tables.models, dict[str, float | None]()
+        models, signals = self._tables.models, dict[str, float | None]()
         learned = models.since[model] + models.horizon[model]
         for signal, name in enumerate(records.SIGNALS):
-            value, found[name] = summary[CONCEPT + signal], None
+            value, signals[name] = summary[CONCEPT + signal], None
             row = self._usual(model, signal)
             if isfinite(value) and self._tables.pool.key[period] >= learned:
-                found[name] = records.see(self._tables.usual, row, maturity, value)
-        return found
+                signals[name] = records.see(self._tables.usual, row, maturity, value)
+        return signals
 
     def _graded(
-        self, asked: _OpenPeriod, summary: list[float], name: str, value: float, so_far: float,
+        self, open_period: _OpenPeriod, summary: list[float], name: str, value: float, so_far: float,
         is_first: bool,
     ) -> dict[str, Any]:  # fmt: skip
         """A value with its interval and record, if there are enough finals at this stage."""
-        stream, model, tables, measure = asked.due.stream, asked.due.model, self._tables, MEASURES[name]
-        scale = scale_of(name, value, summary, asked.left)
+        stream, model, tables, measure = (
+            open_period.due.stream,
+            open_period.due.model,
+            self._tables,
+            MEASURES[name],
+        )
+        scale = scale_of(name, value, summary, open_period.remaining)
         record = self._record(model, INDEX[name])
         half, grade = records.graded(
-            self._tables.records, record, asked.stage, scale, lacks_labels=lacks_labels(name, summary)
+            self._tables.records, record, open_period.stage, scale, lacks_labels=lacks_labels(name, summary)
         )
         learned = tables.models.since[model] + tables.models.horizon[model]
-        kept = self._said(asked.row, INDEX[name])
-        if is_first and tables.pool.key[asked.row] >= learned:
+        estimate_row = self._estimate_row(open_period.row, INDEX[name])
+        if is_first and tables.pool.key[open_period.row] >= learned:
             last = float(self._tables.records.last[record])
             records.say(
-                self._tables.said, kept, asked.stage, value, scale, half, so_far, last, summary[WEIGHT]
+                self._tables.said,
+                estimate_row,
+                open_period.stage,
+                value,
+                scale,
+                half,
+                so_far,
+                last,
+                summary[WEIGHT],
             )
         if grade is None or not isfinite(abs(value) + half):  # too few finals, or too large numbers
             return {"value": value, "record": None}

@@ -58,7 +58,7 @@ class AlarmRaised(NamedTuple):
 class IncidentChanged(NamedTuple):
     """The open incident of a model has begun or changed, or ends now."""
 
-    about: Entity
+    entity: Entity
 
 
 class DueReport(NamedTuple):
@@ -81,8 +81,8 @@ class ModelSequence(NamedTuple):
     """A model's sequence in a stage, whose groups are compared."""
 
     plan: Plan
-    about: Entity
-    place: int  # of the stage
+    entity: Entity
+    stage_index: int
     row: int
 
 

@@ -27,16 +27,16 @@ from prequential.topics.specs import PARTS
 _EXAMPLES = 5
 
 
-def message_of(catalog: Catalog, incidents: Incidents, about: Entity) -> Incident:
+def message_of(catalog: Catalog, incidents: Incidents, entity: Entity) -> Incident:
     """The message about the open incident of a model, or of a correction."""
-    owner, stream, state = about.row, catalog.streams[about.stream], incidents.open[about.row]
+    owner, stream, state = entity.row, catalog.streams[entity.stream], incidents.open[entity.row]
     now, point = now_of(incidents.history, owner), state.details["change_point"]["outcome"]
     kept = incidents.examples.get(owner, [])
     message = Incident(
-        state.id, stream.name, catalog.partition, about.model, state.revision, state.status,
+        state.id, stream.name, catalog.partition, entity.model, state.revision, state.status,
         stage=watched_stage(stream.evaluated), grade=state.grade, worst=dict(state.worst),
         opened=dict(state.opened), alarms=list(state.alarms),
-        alarm_count=state.alarm_count, signals=[dict(one) for one in state.signals],
+        alarm_count=state.alarm_count, signals=[dict(signal) for signal in state.signals],
         examples=[name for number, name in kept if number >= point][:_EXAMPLES],
         former_alarms={"alarms": state.former_alarms, "outcomes": state.opened["outcome"]},
         outcome=now.outcome, ts=now.ts, config=stream.config.digest, **state.details,
@@ -114,8 +114,8 @@ class Observer:
             add_periods(part, self._state, self._changed)
         messages = self._outbox.messages
         messages += [Encoded(PARTS, part.stream, encode_part(part)) for part in self._parts]
-        for _, some in sorted(self._messages, key=itemgetter(0)):
-            messages += some
+        for _, outputs in sorted(self._messages, key=itemgetter(0)):
+            messages += outputs
 
     def _read(self, fact: facts.Fact) -> None:
         """Read the messages about a fact."""
@@ -129,11 +129,11 @@ class Observer:
                 self._add_entities(messages_of_periods(catalog, self._state.accounts, periods))
             case facts.AlarmRaised(alarm):
                 self._add_entities([alarm])
-            case facts.IncidentChanged(about):
-                self._add_entities([message_of(catalog, self._state.incidents, about)])
+            case facts.IncidentChanged(entity):
+                self._add_entities([message_of(catalog, self._state.incidents, entity)])
             case facts.ComparisonsDue(reports):
-                for place, messages in self._comparisons.messages(reports):
-                    self._add(_PAIRS, place, messages)
+                for order, messages in self._comparisons.messages(reports):
+                    self._add(_PAIRS, order, messages)
             case facts.GroupsDue(sequences, after):
                 self._add(_GROUPS, after, self._disparities.messages(sequences))
             case facts.PartsDue():
@@ -141,16 +141,16 @@ class Observer:
             case facts.RecordRejected():
                 self._outbox.dead_letters.append(DeadLetter(*fact))
 
-    def _add(self, kind: int, place: Any, messages: Iterable[Output]) -> None:
-        self._messages.append(((self._sets, kind, place), messages))
+    def _add(self, kind: int, order: Any, messages: Iterable[Output]) -> None:
+        self._messages.append(((self._sets, kind, order), messages))
 
     def _add_entities(self, messages: Sequence[Output]) -> None:
         """Add messages about entities, which are in the order of streams in a set, else in that of facts."""
         if not self._sets:
             self._add(_ENTITIES, 0, messages)
             return
-        for name, some in groupby(messages, key=attrgetter("stream")):
-            self._add(_ENTITIES, self._state.catalog.by_name[name].code, list(some))
+        for name, of_stream in groupby(messages, key=attrgetter("stream")):
+            self._add(_ENTITIES, self._state.catalog.by_name[name].code, list(of_stream))
 
     def _begun(self, fact: facts.PartsDue) -> Iterator[Part]:
         """The shard's parts of streams in all partitions, without their periods: these may be due now."""

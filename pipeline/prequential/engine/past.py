@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
-from prequential.engine.compiled.kernel import Floats, Ints, Ints32, as_records, grown, taken
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32, as_records, copy_of_rows, grown
 from prequential.engine.tables.outcomes import OUTCOME, Log
 
 #: Stages of an entity, at most: rows are sorted by entity and stage in one number.
@@ -35,7 +35,7 @@ class PastOutcomes:
         """
         kept = log.kind[rows] == OUTCOME
         self._keys.append(entities[kept] * _STAGES + stages[kept])
-        self._rows.append(taken(log, rows[kept].astype(np.int64)))
+        self._rows.append(copy_of_rows(log, rows[kept].astype(np.int64)))
 
     def copy(self, entity: int, source: int, target: int) -> None:
         """Let an entity's past in stage `target` be as in stage `source`, both by place."""
@@ -43,7 +43,7 @@ class PastOutcomes:
         for i, (keys, rows) in enumerate(zip(self._keys, self._rows)):
             copied = np.flatnonzero(keys == former)
             places = np.append(np.flatnonzero(keys != to), copied)
-            self._keys[i], self._rows[i] = keys[places], taken(rows, places)
+            self._keys[i], self._rows[i] = keys[places], copy_of_rows(rows, places)
             self._keys[i][len(places) - len(copied) :] = to
 
     def sequences(self) -> Iterator[tuple[int, int, Log]]:
@@ -118,10 +118,10 @@ class PastCourses:
     def copy(self, entity: int, source: int, target: int) -> None:
         """Let an entity's course in stage `target` be as in stage `source`, both by place."""
         if max(source, target) < COURSE_STAGES:
-            row, other = (COURSE_STAGES * entity + stage for stage in (source, target))
-            self._ensure(max(row, other) + 1)
+            row, target_row = (COURSE_STAGES * entity + stage for stage in (source, target))
+            self._ensure(max(row, target_row) + 1)
             for column in (self._width, self._outcomes, self._sums):
-                column[other] = column[row]
+                column[target_row] = column[row]
 
     def course(self, entity: int, stage: int) -> tuple[int, list[float]]:
         """Outcomes in a block, and the mean loss of each block, the last one maybe of fewer outcomes.

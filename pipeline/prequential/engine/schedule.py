@@ -47,28 +47,28 @@ class DuePairs:
         return next(self._with_news(is_due), None) is not None
 
     def _with_news(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[facts.DueReport]:
-        for one in self._pairing.unreported_sequences():
-            if is_due(self._catalog.streams[self._reporter.pair_of(one).a.stream].config):
-                yield one
+        for report in self._pairing.unreported_sequences():
+            if is_due(self._catalog.streams[self._reporter.pair_of(report).a.stream].config):
+                yield report
 
     def all_of(self, stream: Stream) -> Iterator[facts.ComparisonsDue]:
         """Report all pairs of a stream that have joint outcomes, at the end of a replay."""
         pairing, reports = self._pairing, list[facts.DueReport]()
         revisions = self._catalog.columns.entities.revisions
         for pair in {pair for row in stream.entities for pair in pairing.by_entity.get(row, ())}:
-            known = self._reporter.known(pair)
-            revised = int(revisions[known.a.row]), int(revisions[known.b.row])
-            sides = pairing.tables[known.number].sides
+            subject = self._reporter.subject(pair)
+            revised = int(revisions[subject.a.row]), int(revisions[subject.b.row])
+            sides = pairing.tables[subject.number].sides
             reports += [
-                facts.DueReport(known.number, side, row, 0, revised)
-                for side, row in known.at if sides[side].columns.n[row]
+                facts.DueReport(subject.number, side, row, 0, revised)
+                for side, row in subject.indices if sides[side].columns.n[row]
             ]  # fmt: skip
         yield from self._report(reports)
 
     def _report(self, reports: list[facts.DueReport]) -> Iterator[facts.ComparisonsDue]:
         """Mark these sequences as reported."""
-        for one in reports:
-            self._pairing.tables[one.number].sides[one.side].report(one.row)
+        for report in reports:
+            self._pairing.tables[report.number].sides[report.side].report(report.row)
         if reports:
             yield facts.ComparisonsDue(reports)
 
@@ -91,9 +91,9 @@ class DueGroups:
             while len(rows):
                 done, due = plan.groups.consume(log, rows, catalog.registry, existing(positives, "positives"))
                 if due >= 0:
-                    about = catalog.entity(int(plan.entity[due]))
-                    first = int(catalog.columns.entities.first[about.row])
-                    yield _report([facts.ModelSequence(plan, about, due - first, due)], int(rows[done - 1]))
+                    entity = catalog.entity(int(plan.entity[due]))
+                    first = int(catalog.columns.entities.first[entity.row])
+                    yield _report([facts.ModelSequence(plan, entity, due - first, due)], int(rows[done - 1]))
                 rows = rows[done:]
 
     def news(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[facts.GroupsDue]:
@@ -113,17 +113,17 @@ class DueGroups:
     def _with_news(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[facts.ModelSequence]:
         for stream in self._catalog.streams:
             if stream.config.disparity is not None and is_due(stream.config):
-                for one in self._reporter.sequences(stream):
-                    table = existing(one.plan.groups, "groups").table
-                    if table.outcomes[one.row] != table.reported[one.row]:
-                        yield one
+                for sequence in self._reporter.sequences(stream):
+                    table = existing(sequence.plan.groups, "groups").table
+                    if table.outcomes[sequence.row] != table.reported[sequence.row]:
+                        yield sequence
 
 
 def _report(sequences: list[facts.ModelSequence], after: int = 0) -> facts.GroupsDue:
     """Mark these models' sequences as reported."""
-    for one in sequences:
-        table = existing(one.plan.groups, "groups").table
-        table.reported[one.row] = table.outcomes[one.row]
+    for sequence in sequences:
+        table = existing(sequence.plan.groups, "groups").table
+        table.reported[sequence.row] = table.outcomes[sequence.row]
     return facts.GroupsDue(sequences, after)
 
 
@@ -163,8 +163,8 @@ class DueEntities:
         outcomes = self._catalog.columns.entities.outcomes
         models = set(self._rows_of_models([stream]))
         return [
-            about.row for about in self._catalog.entities_of(stream)
-            if outcomes[about.row] or about.row in models
+            entity.row for entity in self._catalog.entities_of(stream)
+            if outcomes[entity.row] or entity.row in models
         ]  # fmt: skip
 
     def _rows_of_models(self, streams: Iterable[Stream]) -> list[int]:
@@ -179,8 +179,8 @@ class DueEntities:
 
     def _unreported_among(self, rows: Sequence[int]) -> list[int]:
         """The entities among these that differ from their last messages, in this order."""
-        known, present = self._notes.reported, reported_numbers(self._catalog, self._accounts, rows)
-        return [row for row, numbers in zip(rows, present) if known.get(row, _NOTHING) != numbers]
+        reported, present = self._notes.reported, reported_numbers(self._catalog, self._accounts, rows)
+        return [row for row, numbers in zip(rows, present) if reported.get(row, _NOTHING) != numbers]
 
     def report(self, rows: Sequence[int], *, covered: bool = False) -> facts.MetricsDue:
         """Mark these entities as reported in their present state.
@@ -200,15 +200,15 @@ class DueEntities:
         if compared:
             states = self._reporter.of_estimators.states(compared)
             for row in compared:
-                about = catalog.entity(row)
-                self._note_worse(row, about, catalog.streams[about.stream], states)
+                entity = catalog.entity(row)
+                self._note_worse(row, entity, catalog.streams[entity.stream], states)
         return facts.MetricsDue(rows, covered)
 
-    def _note_worse(self, row: int, about: Entity, stream: Stream, states: States) -> None:
+    def _note_worse(self, row: int, entity: Entity, stream: Stream, states: States) -> None:
         """Note at which estimates it is worse than a baseline, and since when."""
         before, ts = self._notes.worse.get(row, {}), int(self._catalog.columns.entities.newest_ts[row])
         worse = {}
-        for line in self._reporter.of_estimators.lines(row, about, stream).all:
+        for line in self._reporter.of_estimators.lines(row, entity, stream).all:
             if line.chance:
                 continue
             state = state_of(states, row, line, stream.config.alpha)
@@ -236,7 +236,7 @@ class Schedule:
         self._groups = DueGroups(state.catalog, disparities)
         self.expectations = Expectations(state.catalog, state.accounts)
         settings = (state.config.defaults, *state.config.streams.values())
-        self._comparing = {one.emit_comparisons for one in settings}
+        self._comparing = {stream_config.emit_comparisons for stream_config in settings}
         #: By stream: whether records have come since its last tick. Nothing else changes what is due of it.
         self._touched = np.zeros(0, dtype=np.bool_)
 
@@ -246,8 +246,8 @@ class Schedule:
 
     def add_streams(self) -> None:
         """Add rows for streams that are new in the catalog."""
-        streams, known = self._state.catalog.streams, len(self._touched)
-        self._touched = np.append(self._touched, np.ones(len(streams) - known, dtype=np.bool_))
+        streams, count = self._state.catalog.streams, len(self._touched)
+        self._touched = np.append(self._touched, np.ones(len(streams) - count, dtype=np.bool_))
 
     def of_entities(self, due: list[int]) -> Iterator[facts.Fact]:
         """Report these entities, which are due because of their numbers of outcomes."""
@@ -308,7 +308,7 @@ class Schedule:
         """
         config, time = self._state.config, self._state.merge.newest + quiet
         streams = map(config.streams.__getitem__, self._state.catalog.wide)
-        wide = {one.emit_every for one in streams if _is_idle(quiet, one)}
+        wide = {stream_config.emit_every for stream_config in streams if _is_idle(quiet, stream_config)}
         return [
             (every, due) for every, due in self._state.ticks.items()
             if every in wide and due is not None and time >= due
@@ -352,26 +352,32 @@ class Schedule:
         With `all_news`, any change makes a period due.
         """
         catalog, accounts = self._state.catalog, self._state.accounts
-        whose = [(stream, row) for stream in streams for row in stream.models.values()]
-        models = np.array([row for _, row in whose], dtype=np.int64)
-        codes = np.array([stream.code for stream, _ in whose], dtype=np.int64)
+        stream_models = [(stream, row) for stream in streams for row in stream.models.values()]
+        models = np.array([row for _, row in stream_models], dtype=np.int64)
+        codes = np.array([stream.code for stream, _ in stream_models], dtype=np.int64)
         clocks = catalog.columns.streams.clock[codes].astype(np.int64)
         shares = maturity.shares_at_horizon(accounts.coverage, models, clocks)
         states = due_of(accounts.periods, models, clocks, shares, all_news=all_news)
-        of_models = zip(whose, clocks.tolist(), shares.tolist(), states)
-        due = [DuePeriods(*model, clock, share, some) for model, clock, share, some in of_models]
-        changed = {one.model: [state.row for state in one.periods] for one in due if one.periods}
+        of_models = zip(stream_models, clocks.tolist(), shares.tolist(), states)
+        due = [
+            DuePeriods(*model, clock, share, model_states) for model, clock, share, model_states in of_models
+        ]
+        changed = {
+            model_due.model: [state.row for state in model_due.periods]
+            for model_due in due
+            if model_due.periods
+        }
         labelled = SoFar(catalog, accounts.periods)
-        labelled.add((one.model, state.row) for one in due for state in one.periods)
-        said = self.expectations.of_models(due, labelled)
+        labelled.add((model_due.model, state.row) for model_due in due for state in model_due.periods)
+        forecasts = self.expectations.of_models(due, labelled)
         periods = [
-            facts.PeriodDue(one.model, state, labelled[state.row], said.get(state.row))
-            for one in due for state in one.periods
+            facts.PeriodDue(model_due.model, state, labelled[state.row], forecasts.get(state.row))
+            for model_due in due for state in model_due.periods
         ]  # fmt: skip
         yield facts.PeriodsDue(periods, changed)
         yield from self._state.incidents.raise_alarms([
-            Raised(0, one.model, alarm_of_period(catalog, one, alarm), ALARM)
-            for one in periods if one.forecast for alarm in one.forecast.alarms
+            Raised(0, period.model, alarm_of_period(catalog, period, alarm), ALARM)
+            for period in periods if period.forecast for alarm in period.forecast.alarms
         ])  # fmt: skip
 
 
@@ -410,5 +416,5 @@ class Ticks:
         it; None if no record has come at or after `due`.
         """
         first = int(self._times.searchsorted(due))
-        place = int(self._valid.searchsorted(first)) - self._begin
-        return place, int(self._times[first]) if first < len(self._times) else None
+        position = int(self._valid.searchsorted(first)) - self._begin
+        return position, int(self._times[first]) if first < len(self._times) else None

@@ -82,7 +82,7 @@ class Shard:
         self.misplaced_streams: dict[str, int] = {}
         self._misplaced = np.zeros(0, dtype=np.bool_)  # by stream
         settings = (config.defaults, *config.streams.values())
-        self._versions_apart = any(one.versions == "separate" for one in settings)
+        self._versions_apart = any(stream_config.versions == "separate" for stream_config in settings)
         #: Readers of the state, for messages and for others; they change nothing.
         self.reporter = Reporter(
             state.catalog, state.accounts, state.notes, lambda stream: state.timeline.cluster[stream]
@@ -131,26 +131,26 @@ class Shard:
 
     def advance(self, watermarks: Sequence[int | None], most: int) -> int:
         """Process up to `most` records whose turn has come; returns their number (see `Merge.take`)."""
-        taken = self.merge.take(watermarks, most)
-        if taken is None:
+        micro_batch = self.merge.take(watermarks, most)
+        if micro_batch is None:
             return 0
         vector: OffsetVector = tuple(self.merge.vector)
-        if self.merge.record_and_check_order(taken) and self.vectors:
+        if self.merge.record_and_check_order(micro_batch) and self.vectors:
             self.vectors[-1] = vector
         else:
             self.vectors.append(vector)
-        return self._process(taken)
+        return self._process(micro_batch)
 
     def follow(self, vector: OffsetVector) -> int:
         """Process exactly the records below `vector`, an entry of an earlier worker's journal.
 
         Returns the number of records. They must have been added before (`Merge.covers`).
         """
-        taken = self.merge.take_until(vector)
-        if taken is None:
+        micro_batch = self.merge.take_until(vector)
+        if micro_batch is None:
             return 0
-        self.merge.record_and_check_order(taken)
-        return self._process(taken)
+        self.merge.record_and_check_order(micro_batch)
+        return self._process(micro_batch)
 
     # ---- outputs
 
@@ -205,20 +205,20 @@ class Shard:
 
     # ---- the five steps
 
-    def _process(self, taken: MicroBatch) -> int:
+    def _process(self, micro_batch: MicroBatch) -> int:
         """Process all of these records, and make the messages that become due between them by record time."""
-        places, times = taken.order, taken.times[taken.order]
-        if (invalid := taken.invalid(places)).any():
-            for place in places[invalid].tolist():
-                batch, index = taken.locate(place)
+        places, times = micro_batch.order, micro_batch.times[micro_batch.order]
+        if (invalid := micro_batch.invalid(places)).any():
+            for position in places[invalid].tolist():
+                batch, index = micro_batch.locate(position)
                 self._refuse(batch.kind, batch.offsets[index], batch.reasons[index])
             places = places[~invalid]
         ticks = Ticks(times, np.flatnonzero(~invalid))
-        records = taken.at(places)
+        records = micro_batch.records_at(places)
         most, taken_next = len(records), False
         while len(records):
             self._tick(ticks, 0)
-            done, taken_next = self._round(taken, places[:most], records[:most], taken_next, ticks)
+            done, taken_next = self._round(micro_batch, places[:most], records[:most], taken_next, ticks)
             places, records = places[done:], records[done:]
             ticks.processed(done)
             # Records after one with new names are encoded again; small rounds waste less if there are many.
@@ -227,7 +227,7 @@ class Shard:
         return len(times)
 
     def _round(
-        self, taken: MicroBatch, places: Ints, records: Sequence[Any], is_taken: bool, ticks: Ticks
+        self, micro_batch: MicroBatch, places: Ints, records: Sequence[Any], is_taken: bool, ticks: Ticks
     ) -> tuple[int, bool]:
         """Process records; if `is_taken`, the first one is admitted without asking the join.
 
@@ -236,8 +236,12 @@ class Shard:
         """
         self.evaluation.forget()
         limits, streams = self.config.limits, len(self.catalog.streams)
-        admission = Admission(limits, self.state.store, self.state.remembered, streams, taken=is_taken)
-        encoded = self.encoder.encode(records, taken.times[places], taken.kinds[places], admission)
+        admission = Admission(
+            limits, self.state.store, self.state.remembered, streams, first_admitted=is_taken
+        )
+        encoded = self.encoder.encode(
+            records, micro_batch.times[places], micro_batch.kinds[places], admission
+        )
         if self.encoder.retired:
             self._forget(self.encoder.retired)
             self.encoder.retired = []
@@ -248,7 +252,7 @@ class Shard:
         rows = self._join(encoded.rows, of_rows, encoded.positions, ticks)
         would_be_taken = rows < used
         done = int(encoded.positions[rows]) if would_be_taken else encoded.stop
-        place_of = partial(_kind_and_offset, taken)
+        place_of = partial(_kind_and_offset, micro_batch)
         for unused in encoded.unused:
             if unused.position < done:
                 self._refuse(*place_of(places[unused.position]), unused.reason)
@@ -285,7 +289,7 @@ class Shard:
             self.add_rows()
             return
         used = self.state.logs.used
-        drained = bool(used[:log.REMEMBERED].any())
+        drained = bool(used[: log.REMEMBERED].any())
         due = self.state.logs.due[: used[log.DUE]].tolist()
         self._consume(records)
         if why == log.EMIT:
@@ -310,13 +314,13 @@ class Shard:
 
     # ---- what the steps use
 
-    def _tick(self, ticks: Ticks, place: int) -> int:
+    def _tick(self, ticks: Ticks, position: int) -> int:
         """Make the messages that are due before the record at a place of the round.
 
         Returns the place of the first record after the next tick.
         """
         following, time = ticks.find(self.state.next_tick)
-        while following <= place and time is not None:
+        while following <= position and time is not None:
             self._apply(self.schedule.tick(time))
             following, time = ticks.find(self.state.next_tick)
         return following
@@ -324,9 +328,9 @@ class Shard:
     def _forget(self, gone: list[Entity]) -> None:
         """Stop the evaluation of these entities, even if predictions of theirs are pending."""
         self._apply(self.state.forget(gone))
-        for about in gone:
-            self.reporter.forget(about.row)
-            self.schedule.expectations.forget(about.row)
+        for entity in gone:
+            self.reporter.forget(entity.row)
+            self.schedule.expectations.forget(entity.row)
 
     def add_rows(self) -> None:
         """Add rows for new streams and entities to the state and to the schedule."""
@@ -365,13 +369,13 @@ class Shard:
 
     def _note_newest(self, rows: Rows, stop: int) -> None:
         """Note the newest label of each stream and the newest prediction of each model, up to row `stop`."""
-        taken = rows.refused[:stop] == 0
+        admitted = rows.refused[:stop] == 0
         self.newest_labels = _wider(self.newest_labels, len(self.catalog.streams))
         self.newest_predictions = _wider(self.newest_predictions, len(self.catalog.entities))
         for kind, codes, newest in (
             (LABEL, rows.stream, self.newest_labels), (PREDICTION, rows.model, self.newest_predictions)
         ):  # fmt: skip
-            chosen = np.flatnonzero(taken & (rows.kind[:stop] == kind))
+            chosen = np.flatnonzero(admitted & (rows.kind[:stop] == kind))
             # Record times don't decrease within a topic, so the last record of each is the newest.
             newest[codes[chosen]] = rows.time[chosen]
 
@@ -385,8 +389,8 @@ class Shard:
             self._misplaced = np.append(self._misplaced, away)
         if not self._misplaced.any():
             return
-        taken = rows.refused[:stop] == 0
-        their_streams, kinds = rows.stream[:stop][taken], rows.kind[:stop][taken]
+        admitted = rows.refused[:stop] == 0
+        their_streams, kinds = rows.stream[:stop][admitted], rows.kind[:stop][admitted]
         away = self._misplaced[their_streams]
         for kind in kinds[away].tolist():
             self.misplaced[kind] += 1
@@ -410,9 +414,9 @@ class Shard:
             deque(changes, maxlen=0)
 
 
-def _kind_and_offset(taken: MicroBatch, place: int) -> tuple[int, int]:
+def _kind_and_offset(micro_batch: MicroBatch, position: int) -> tuple[int, int]:
     """Return kind and offset of the record at a place."""
-    batch, index = taken.locate(int(place))
+    batch, index = micro_batch.locate(int(position))
     return batch.kind, batch.offsets[index]
 
 

@@ -90,18 +90,18 @@ class ShardState:
     @property
     def lacks_rows(self) -> bool:
         """Whether the catalog has streams or entities for which the other tables have no rows yet."""
-        known = self._streams, self._entities
-        return known != (len(self.catalog.streams), len(self.catalog.entities))
+        counts = self._streams, self._entities
+        return counts != (len(self.catalog.streams), len(self.catalog.entities))
 
     def add_rows(self) -> None:
         """Add rows for new streams and entities to accounts, pairs and incidents."""
         catalog, accounts = self.catalog, self.accounts
         accounts.ensure(len(catalog.streams), len(catalog.entities), len(catalog.segment_origin))
-        for about in filter(None, catalog.entities[self._entities :]):
-            self.pairing.add(about.row)
-            self.incidents.add(about.row)
-            at_horizon = int(catalog.columns.streams.at_horizon[about.stream])
-            accounts.add(about.row, catalog.streams[about.stream].config, at_horizon)
+        for entity in filter(None, catalog.entities[self._entities :]):
+            self.pairing.add(entity.row)
+            self.incidents.add(entity.row)
+            at_horizon = int(catalog.columns.streams.at_horizon[entity.stream])
+            accounts.add(entity.row, catalog.streams[entity.stream].config, at_horizon)
         for row in catalog.begun_anew:
             stages = catalog.plans[catalog.columns.entities.plan[row]].stages
             self.notes.started_empty.setdefault(row, []).extend(f"stage {stage}" for stage in stages)
@@ -113,10 +113,10 @@ class ShardState:
 
         The store may still have pending predictions of these entities.
         """
-        rows = [about.row for about in gone]
+        rows = [entity.row for entity in gone]
         self.pairing.forget()
         self.notes.forget(rows)
-        models = [about.row for about in gone if about.kind == MODEL]
+        models = [entity.row for entity in gone if entity.kind == MODEL]
         segments = segment_rows_of(self.catalog.registry, np.array(models, dtype=np.int64))
         self.accounts.forget(rows, segments)
         yield from self.incidents.forget(gone)
@@ -163,8 +163,8 @@ class ShardState:
             return
         row, entities = source.entity, self.catalog.columns.entities
         plan = self.catalog.plans[entities.plan[row]]
-        places = [plan.place_of(one.stage) for one in (source, target)]
-        former, to = (int(entities.first[row]) + place for place in places)
+        places = [plan.place_of(sequence.stage) for sequence in (source, target)]
+        former, to = (int(entities.first[row]) + position for position in places)
         plan.copy(former, to)
         self.notes.copy_stage(row, source.stage, target.stage)
         self.incidents.copy_stage(row, source.stage, target.stage)
@@ -180,7 +180,7 @@ class ShardState:
         the outcomes so far.
         """
         entities = self.catalog.rows_with_one_prediction(row)
-        of_entities = (pair for one in entities for pair in self.pairing.by_entity.get(one, ()))
+        of_entities = (pair for entity_row in entities for pair in self.pairing.by_entity.get(entity_row, ()))
         pairs = {pair for pair in of_entities if self.pairing.initial_is_final(pair)}
         self.catalog.separate(row)
         for entity in entities:

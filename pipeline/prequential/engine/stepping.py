@@ -49,15 +49,18 @@ class OpenRows:
         encoder, rows, i = self._encoder, self.rows, len(self.records)
         text = record.instance_id.encode()
         end, last = self._end + len(text), self._last
-        given = encoder.probabilities_of(record)
-        if i == RECORDS or end > TEXT or last + len(given) > PROBABILITIES:
+        probabilities = encoder.probabilities_of(record)
+        if i == RECORDS or end > TEXT or last + len(probabilities) > PROBABILITIES:
             return False
         encoder.write(rows, i, record, time)
         self._text[self._end : end] = text
         rows.starts[i + 1] = end
-        if given:
-            stop = last + len(given)
-            rows.names[last:stop], rows.p[last:stop] = encoder.codes_of(given), list(given.values())
+        if probabilities:
+            stop = last + len(probabilities)
+            rows.names[last:stop], rows.p[last:stop] = (
+                encoder.codes_of(probabilities),
+                list(probabilities.values()),
+            )
             last = stop
         rows.probabilities[i + 1] = last
         self._end, self._last = end, last
@@ -86,8 +89,9 @@ class Stepper:
         #: Whether records can be taken one at a time. Separate versions need names that this process makes;
         #: the detector `harm` needs the outcomes of earlier predictions at once.
         self._able = not any(
-            one.versions == "separate" or any(d.detector == "harm" for d in every_detector(one))
-            for one in streams
+            stream_config.versions == "separate"
+            or any(d.detector == "harm" for d in every_detector(stream_config))
+            for stream_config in streams
         )
 
     def take(self, record: Any, time: int) -> bool:

@@ -98,7 +98,8 @@ _NUMBERS = replace(
     baselines=("persistent",),
     compare_losses=("error", "squared"),
     detectors=(
-        DetectorConfig(params={"lambda": 0.5, "min_outcomes": 2}), DetectorConfig(signal="window:5/all"),
+        DetectorConfig(params={"lambda": 0.5, "min_outcomes": 2}),
+        DetectorConfig(signal="window:5/all"),
         DetectorConfig(signal="scaled_error"),
     ),
 )
@@ -119,11 +120,12 @@ def config_of(needed: Collection[str]) -> Config:
     if MEASURES not in needed:
         classes, numbers = (
             replace(
-                some, measures=streams.DEFAULT_MEASURES, details=(), costs=None, cost_per_value=False,
+                stream_config, measures=streams.DEFAULT_MEASURES, details=(), costs=None,
+                cost_per_value=False,
                 objective=None, temporal_correction=False, quantile=None, season=None,
-                detectors=(some.detectors[0], *of_estimators),
+                detectors=(stream_config.detectors[0], *of_estimators),
             )
-            for some in (classes, numbers)
+            for stream_config in (classes, numbers)
         )  # fmt: skip
     if DISPARITY not in needed:
         classes = replace(classes, disparity=None)
@@ -153,22 +155,31 @@ def needed_by(config: Config) -> set[str]:
     ['all', 'fading', 'page-hinkley', 'window']
     """
     names: set[str] = set()
-    for some in (StreamConfig(), config.defaults, *config.streams.values()):
-        detectors = every_detector(some)
-        signals = [one for detector in detectors for one in detector.signal.split("/")]
+    for stream_config in (StreamConfig(), config.defaults, *config.streams.values()):
+        detectors = every_detector(stream_config)
+        signals = [name for detector in detectors for name in detector.signal.split("/")]
         names.update(detector.detector for detector in detectors)
-        names.update(one.partition(":")[0] for one in (*some.estimators, *signals))
-        if some.period is not None:
+        names.update(name.partition(":")[0] for name in (*stream_config.estimators, *signals))
+        if stream_config.period is not None:
             names.add(PERIODS)
-        if some.key == streams.BY_INSTANCE:
+        if stream_config.key == streams.BY_INSTANCE:
             names.add(WIDE)
-        if some.disparity is not None:
+        if stream_config.disparity is not None:
             names.add(DISPARITY)
-        beyond = set(some.measures).difference(streams.DEFAULT_MEASURES) or some.details or some.costs
-        if beyond or some.objective or some.temporal_correction or not all(map(_is_usual, signals)):
+        beyond = (
+            set(stream_config.measures).difference(streams.DEFAULT_MEASURES)
+            or stream_config.details
+            or stream_config.costs
+        )
+        if (
+            beyond
+            or stream_config.objective
+            or stream_config.temporal_correction
+            or not all(map(_is_usual, signals))
+        ):
             names.add(MEASURES)
-        wrong_or_right = some.has_classes and some.compare_losses == ("error",)
-        if some.compare != "off" and some.compare_losses and not wrong_or_right:
+        wrong_or_right = stream_config.has_classes and stream_config.compare_losses == ("error",)
+        if stream_config.compare != "off" and stream_config.compare_losses and not wrong_or_right:
             names.add(LOSSES)
     return names & ALL
 
@@ -274,7 +285,7 @@ def warm_consumers(needed: Collection[str]) -> None:
         plan.consume(logs.outcomes, nothing, positives_of_plan(catalog, plan))
         if plan.groups is not None:
             plan.groups.consume(logs.outcomes, nothing, catalog.registry, positives_of_plan(catalog, plan))
-    rows = [row for row, about in enumerate(catalog.entities) if about is not None]
+    rows = [row for row, entity in enumerate(catalog.entities) if entity is not None]
     shard.reporter.metrics(rows, covered=True)
     past = state.incidents.history
     entities, positives = catalog.registry.entities, positives_by_owner(catalog, NO_OWNER)
@@ -301,7 +312,7 @@ def _feed(shard: Shard, first: int) -> list[Output]:
             if batch:
                 span = range(offsets[kind], offsets[kind] + len(batch))
                 offsets[kind] = span.stop
-                batch.sort(key=lambda one: one[0])
+                batch.sort(key=lambda pair: pair[0])
                 times = [ts for ts, _ in batch]
                 shard.add(Batch(kind, span, times, Decoded([record for _, record in batch], {})))
         shard.advance([(number + 1) * _STEP] * 3, len(records))
@@ -316,14 +327,28 @@ def _records(stream: str, number: int) -> Iterator[tuple[int, Record]]:
     yield ts, Instance(stream, name, ts, number, segments, 0.5)
     of_numbers, version = stream == "numbers", f"v{number // 20}"
     for model in ("m", "n"):
-        for again in range(1 + number % 2):
-            when = ts + 50 * again
+        for repetition in range(1 + number % 2):
+            predicted_at = ts + 50 * repetition
             guess = "ab"[number % 2] if not of_numbers else number % 5 + 0.5
             proba = None if of_numbers else {"a": 0.75, "b": 0.25}
             lower, upper = (number % 5, number % 5 + 1.0) if of_numbers else (None, None)
             quantiles = {"0.25": lower, "0.75": upper} if of_numbers else None
-            yield when, Prediction(
-                stream, model, name, guess, when, proba, segments, version, 1.0, lower, upper, quantiles
+            yield (
+                predicted_at,
+                Prediction(
+                    stream,
+                    model,
+                    name,
+                    guess,
+                    predicted_at,
+                    proba,
+                    segments,
+                    version,
+                    1.0,
+                    lower,
+                    upper,
+                    quantiles,
+                ),
             )
     labelled, missing = number - number % 3, 7
     if labelled % missing:

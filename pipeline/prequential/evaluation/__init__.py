@@ -20,6 +20,15 @@ from prequential.evaluation.values import PeriodTable
 from prequential.views.svg import Plot
 
 __all__ = [
-    "Backtest", "Calibration", "Evaluator", "PeriodTable", "Plot", "Residuals", "Result", "Scores",
-    "Settings", "Table", "evaluate",
+    "Backtest",
+    "Calibration",
+    "Evaluator",
+    "PeriodTable",
+    "Plot",
+    "Residuals",
+    "Result",
+    "Scores",
+    "Settings",
+    "Table",
+    "evaluate",
 ]

@@ -125,7 +125,11 @@ def with_settings(function: _Function) -> _Function:
     Notebooks use the signature to complete arguments. Type checkers use the equivalent annotation.
     """
     signature = inspect.signature(function)
-    kept = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    kept = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
     named = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
         for name, annotation in Settings.__annotations__.items()
@@ -157,24 +161,34 @@ def with_extent(config: Config, reference: Any) -> Config:
 
     Raises ConfigError if the reference is invalid.
     """
-    given = combined(None, {"objective": {"reference": reference}}).defaults.objective
-    read = existing(given, "the objective that was given")
+    objective = combined(None, {"objective": {"reference": reference}}).defaults.objective
+    read = existing(objective, "the objective that was given")
 
-    def changed(some: StreamConfig) -> StreamConfig:
-        if some.task == "regression":
-            return some
-        return replace(some, objective=replace(some.objective or Objective({}), reference=read.reference))
+    def changed(stream_config: StreamConfig) -> StreamConfig:
+        if stream_config.task == "regression":
+            return stream_config
+        return replace(
+            stream_config,
+            objective=replace(stream_config.objective or Objective({}), reference=read.reference),
+        )
 
     return _of_all(config, changed)
 
 
 def with_intervals(config: Config) -> Config:
     """Return the configuration with intervals in messages, from which differences are computed."""
-    return _of_all(config, lambda some: replace(some, details=tuple(dict.fromkeys((*some.details, _NEEDED)))))
+    return _of_all(
+        config,
+        lambda stream_config: replace(
+            stream_config, details=tuple(dict.fromkeys((*stream_config.details, _NEEDED)))
+        ),
+    )
 
 
 def _of_all(config: Config, changed: Callable[[StreamConfig], StreamConfig]) -> Config:
-    if all(one.task == "regression" for one in (config.defaults, *config.streams.values())):
+    if all(
+        stream_config.task == "regression" for stream_config in (config.defaults, *config.streams.values())
+    ):
         raise ConfigError(
             "reference: intervals exist for shares of classes only, but labels of task regression are numbers"
         )
@@ -183,7 +197,7 @@ def _of_all(config: Config, changed: Callable[[StreamConfig], StreamConfig]) -> 
 
 def check_result(reference: Result) -> None:
     """Raise UsageError if another evaluation has no intervals."""
-    if not any(one.intervals or one.cluster for one in _newest(reference.all_messages).values()):
+    if not any(message.intervals or message.cluster for message in _newest(reference.all_messages).values()):
         raise UsageError(
             "the reference was evaluated without intervals, which the intervals of differences need: "
             "expected a result with details=['intervals'], or the table"
@@ -198,49 +212,60 @@ def stand_beside(result: Result, reference: Result) -> None:
     evaluations share no sequence.
     """
     now, then = _newest(result.messages), _newest(reference.all_messages)
-    found = False
-    for one in result.summary.sequences:
-        for estimator in one.measures:
-            key = _key(one)
-            other = next((then[of] for name in ("all", *one.measures) if (of := (*key, name)) in then), None)
+    shares_sequence = False
+    for sequence in result.summary.sequences:
+        for estimator in sequence.measures:
+            key = _key(sequence)
+            reference_message = next(
+                (
+                    then[key_of_estimator]
+                    for name in ("all", *sequence.measures)
+                    if (key_of_estimator := (*key, name)) in then
+                ),
+                None,
+            )
             present = now.get((*key, estimator))
-            if other is None or present is None:
+            if reference_message is None or present is None:
                 continue
-            known = {} if one.reference is msgspec.UNSET else one.reference
-            one.reference = {**known, estimator: _beside(present, other)}
-            found = True
-    if not found:
+            references = {} if sequence.reference is msgspec.UNSET else sequence.reference
+            sequence.reference = {**references, estimator: _beside(present, reference_message)}
+            shares_sequence = True
+    if not shares_sequence:
         names = sorted({" ".join(map(str, key[:3])) for key in then})
         raise UsageError(
             f"the reference has no sequence of the same stream, model and stage: it has {listed(names)}"
         )
 
 
-def _key(one: Any) -> tuple[str, str, str]:
-    return one.stream, one.model, one.stage
+def _key(subject: Any) -> tuple[str, str, str]:
+    return subject.stream, subject.model, subject.stage
 
 
 def _newest(messages: Any) -> Mapping[tuple[str, str, str, str], Metrics]:
     """Return the newest message of each sequence and estimator, without segments and periods."""
-    of_streams = (one for one in messages if isinstance(one, Metrics) and one.segment is None)
-    return {(*_key(one), one.estimator): one for one in of_streams if one.period is msgspec.UNSET}
+    of_streams = (message for message in messages if isinstance(message, Metrics) and message.segment is None)
+    return {
+        (*_key(message), message.estimator): message
+        for message in of_streams
+        if message.period is msgspec.UNSET
+    }
 
 
-def _beside(present: Metrics, other: Metrics) -> dict[str, Any]:
-    now, then = present.intervals or {}, other.intervals or {}
+def _beside(present: Metrics, reference_message: Metrics) -> dict[str, Any]:
+    now, then = present.intervals or {}, reference_message.intervals or {}
     measures = {}
     for name in SHARES:
-        if name in present.measures and name in other.measures:
+        if name in present.measures and name in reference_message.measures:
             shares = [
-                WeightedShare(one.measures[name], 0.0, ends.get(name))
-                for one, ends in ((present, now), (other, then))
+                WeightedShare(message.measures[name], 0.0, ends.get(name))
+                for message, ends in ((present, now), (reference_message, then))
             ]
             interval = difference(*shares)
             measures[name] = {
                 "value": short(shares[1].value), "difference": short(shares[0].value - shares[1].value),
                 "interval": None if interval is None else (short(interval[0]), short(interval[1])),
             }  # fmt: skip
-    return {"outcomes": other.outcomes, "measures": measures}
+    return {"outcomes": reference_message.outcomes, "measures": measures}
 
 
 #: Names of the stream and the model for tables without such columns.
@@ -351,16 +376,16 @@ def evaluate(
     if instances is not None:
         tables[INSTANCES] = instances
     inputs = Inputs(tables, columns or {}, stream, model)
-    given = combined(config, settings)
-    other = None
+    combined_config = combined(config, settings)
+    reference_result = None
     if reference is not None and is_extent(reference):
-        given = with_extent(given, reference)
+        combined_config = with_extent(combined_config, reference)
     elif reference is not None:
-        given = with_intervals(given)
-        other = _other(reference, given, inputs, progress)
-    result = _evaluated(given, inputs, progress)
-    if other is not None:
-        stand_beside(result, other)
+        combined_config = with_intervals(combined_config)
+        reference_result = _reference_result(reference, combined_config, inputs, progress)
+    result = _evaluated(combined_config, inputs, progress)
+    if reference_result is not None:
+        stand_beside(result, reference_result)
     if not reused_ids:
         refuse_reused_ids(result.summary, "reused_ids=True")
     warn(result.summary)
@@ -379,15 +404,15 @@ def _evaluated(config: Config, inputs: Inputs, progress: bool) -> Result:
         return run(whole, sources, lambda records: bar.advance(task, records), inputs)
 
 
-def _other(reference: Any, config: Config, inputs: Inputs, progress: bool) -> Result:
+def _reference_result(reference: Any, config: Config, inputs: Inputs, progress: bool) -> Result:
     """Return the evaluation to compare with: the result that was given, or the evaluation of a table."""
     if isinstance(reference, Result):
         check_result(reference)
         return reference
     tables = reference if isinstance(reference, tuple) and len(reference) == 2 else (reference, reference)
-    given = replace(inputs, tables=dict(zip((PREDICTIONS, LABELS), tables)))
+    reference_inputs = replace(inputs, tables=dict(zip((PREDICTIONS, LABELS), tables)))
     try:
-        return _evaluated(config, given, progress)
+        return _evaluated(config, reference_inputs, progress)
     except (ConfigError, UsageError, WorkError, TypeError) as error:
         raise type(error)(f"reference: {error}") from error
 
@@ -412,7 +437,7 @@ def run(
     by_kind = {source.kind: source for source in sources}
     account = Account(
         place_of(by_kind, config),
-        lambda kind, *about: by_kind[kind].find(*about) if kind in by_kind else None,
+        lambda kind, *name_and_id: by_kind[kind].find(*name_and_id) if kind in by_kind else None,
     )
     account.clocks = {KINDS[source.kind]: source.clocks for source in sources}
     outputs: list[Message] = []
@@ -423,7 +448,7 @@ def run(
 
     labels = sum(len(source) for source in sources if source.kind == LABELS)
     shard = replay(by_count(config, labels), sources, put, progress, courses=PastCourses())
-    account.time_columns = [one for source in sources for one in source.time_columns]
+    account.time_columns = [column for source in sources for column in source.time_columns]
     account.uses = [uses for source in sources for uses in source.uses]
     account.add(shard)
     summary = account.summary(emission_of(shard.config, config, untimed=shard.catalog.untimed))

@@ -282,10 +282,10 @@ class Evaluator:
         self._close()
         shard = self._shard
 
-        def place(kind: int, partition: int, offset: int) -> Place:
+        def place_of_record(kind: int, partition: int, offset: int) -> Place:
             return {"file": KINDS[kind], "row": offset}
 
-        account = Account(place)
+        account = Account(place_of_record)
         for output in self._outputs:
             account.put(output)
         account.add(shard)
@@ -351,7 +351,7 @@ class Evaluator:
         self._process()
         self._close()
         self._room = limits.instances_per_shard - self._shard.state.remembered
-        refused = [one for one in self._outputs[before:] if isinstance(one, DeadLetter)]
+        refused = [output for output in self._outputs[before:] if isinstance(output, DeadLetter)]
         if refused:
             raise ValueError(refused[-1].reason)
 

@@ -40,9 +40,9 @@ def with_text_names(frame: Any) -> Any:
     if all(isinstance(name, str) for name in frame.columns):
         return frame
     own = {name for name in frame.columns if isinstance(name, str)}
-    names = [(place, _text_of(name), isinstance(name, str)) for place, name in enumerate(frame.columns)]
-    kept = [(place, name) for place, name, is_own in names if is_own or name not in own]
-    named = frame.iloc[:, [place for place, _ in kept]]
+    names = [(position, _text_of(name), isinstance(name, str)) for position, name in enumerate(frame.columns)]
+    kept = [(position, name) for position, name, is_own in names if is_own or name not in own]
+    named = frame.iloc[:, [position for position, _ in kept]]
     return named.set_axis([name for _, name in kept], axis=1)
 
 
@@ -53,17 +53,17 @@ def has_objects(frame: Any) -> bool:
     Times of which only some have a zone count also, because Arrow would lose which ones have one.
     """
     infer_dtype = importlib.import_module("pandas.api.types").infer_dtype
-    for place, name in enumerate(frame.columns):
-        column = frame.iloc[:, place]
+    for position, name in enumerate(frame.columns):
+        column = frame.iloc[:, position]
         if str(column.dtype) != "object":
             continue
         kind = infer_dtype(column, skipna=True)
-        if kind == "datetime" and len({one.tzinfo is None for one in column.dropna()}) == 2:
+        if kind == "datetime" and len({time.tzinfo is None for time in column.dropna()}) == 2:
             return True
         if not kind.startswith("mixed"):
             continue
         kinds = {*map(type, column)} - {type(None)}
-        nested = any(issubclass(one, Mapping) for one in kinds)
+        nested = any(issubclass(value_type, Mapping) for value_type in kinds)
         if len(kinds) == 1 or nested or name not in model.KNOWN_FIELDS:
             return True
     return False
@@ -87,8 +87,8 @@ def with_columns_of_shares(frame: Any) -> Any:
     classes = list(rows[0]) if rows and type(rows[0]) is dict else []
     if not classes or not all(type(name) is str and "." not in name for name in classes):
         return frame
-    known = set(classes)
-    if not all(type(row) is dict and row.keys() == known for row in rows):
+    class_names = set(classes)
+    if not all(type(row) is dict and row.keys() == class_names for row in rows):
         return frame
     columns = {}
     for name in classes:
@@ -122,7 +122,7 @@ def flattened(columns: Mapping[Any, Any]) -> dict[Any, Any]:
     for name, values in columns.items():
         below = values.to_dict("list") if hasattr(values, "columns") and hasattr(values, "iloc") else values
         if isinstance(below, Mapping) and isinstance(name, str):
-            flat |= {f"{name}.{model.as_text(key)}": one for key, one in below.items()}
+            flat |= {f"{name}.{model.as_text(key)}": cells for key, cells in below.items()}
         else:
             flat[name] = values
     return flat
@@ -130,7 +130,7 @@ def flattened(columns: Mapping[Any, Any]) -> dict[Any, Any]:
 
 def _text_of(name: Any) -> str:
     if isinstance(name, tuple):
-        return ".".join(model.as_text(one) for one in name if one != "" and one is not None)
+        return ".".join(model.as_text(part) for part in name if part != "" and part is not None)
     return model.as_text(name)
 
 
@@ -180,12 +180,12 @@ def rows_of(name: str, table: Any, *, with_shares: bool = False) -> RowFile:
     if isinstance(table, Mapping):
         return DictRows(name, _transposed(name, table))
     if isinstance(table, Iterable):
-        objects = [_without_na(one.item() if isinstance(one, np.generic) else one) for one in table]
-        if objects and (all(isinstance(one, _VALUES) for one in objects) or _is_indicator_rows(objects)):
+        objects = [_without_na(entry.item() if isinstance(entry, np.generic) else entry) for entry in table]
+        if objects and (all(isinstance(entry, _VALUES) for entry in objects) or _is_indicator_rows(objects)):
             return rows_of(name, _Column(objects))
-        for place, one in enumerate(objects):
-            if not isinstance(one, Mapping):
-                raise TypeError(f"{name}: row {place} is {one!r:.48}: expected a dict of fields")
+        for row_number, entry in enumerate(objects):
+            if not isinstance(entry, Mapping):
+                raise TypeError(f"{name}: row {row_number} is {entry!r:.48}: expected a dict of fields")
         return DictRows(name, objects)
     raise TypeError(
         f"{name} is {table!r:.40}: expected a table (pandas, polars, Arrow), a dict of columns, dicts, "
@@ -290,22 +290,24 @@ def check_indexes(tables: Mapping[str, Any]) -> None:
     Raises ValueError if two of them hold the same labels in another order. Warns if their labels differ, but
     some labels occur in both.
     """
-    known = [(name, index) for table, one in tables.items() for name, index in _indexes(table, one)]
-    for name, index in known[1:]:
-        first, other = known[0]
-        if len(index) != len(other) or index.equals(other):
+    named_indexes = [
+        (name, index) for table, content in tables.items() for name, index in _indexes(table, content)
+    ]
+    for name, index in named_indexes[1:]:
+        first, first_index = named_indexes[0]
+        if len(index) != len(first_index) or index.equals(first_index):
             continue
-        place = int((index != other).argmax())
-        where = f"row {place} has {other[place]!r} in {first} and {index[place]!r} in {name}"
-        if sorted(map(repr, index)) == sorted(map(repr, other)):
+        row = int((index != first_index).argmax())
+        example = f"row {row} has {first_index[row]!r} in {first} and {index[row]!r} in {name}"
+        if sorted(map(repr, index)) == sorted(map(repr, first_index)):
             raise ValueError(
-                f"the indexes of {first} and {name} hold the same labels in another order ({where}): align "
+                f"the indexes of {first} and {name} hold the same labels in another order ({example}): align "
                 "them with .reindex or .loc, give both an instance_id column, or, if rows belong together by "
                 "their place, call .reset_index(drop=True) on both"
             )
-        if not _counts_rows(index) and not _counts_rows(other) and len(index.intersection(other)):
+        if not _counts_rows(index) and not _counts_rows(first_index) and len(index.intersection(first_index)):
             warnings.warn(
-                f"looks wrong: the indexes of {first} and {name} differ ({where}), and rows were joined by "
+                f"looks wrong: the indexes of {first} and {name} differ ({example}), and rows were joined by "
                 "their place: give both an instance_id column, or call .reset_index(drop=True) on both",
                 UserWarning, stacklevel=_STACK,
             )  # fmt: skip
@@ -341,7 +343,9 @@ class Inputs:
         files: dict[int, RowFile] = {}
         unmapped = "y_proba" not in repr(self.columns)  # a mapping may need the column as it is
         for kind, table in self.tables.items():
-            same = next((other for other in files if _is_same(self.tables[other], table)), None)
+            same = next(
+                (other_kind for other_kind in files if _is_same(self.tables[other_kind], table)), None
+            )
             if same is not None:
                 files[kind] = files[same]
             else:
@@ -377,11 +381,11 @@ class Inputs:
                 )
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_same(table: Any, other_table: Any) -> bool:
     """Return whether the two are the same table, or paths of the same file."""
-    if isinstance(one, (str, os.PathLike)) and isinstance(other, (str, os.PathLike)):
-        return os.fspath(one) == os.fspath(other)
-    return one is other
+    if isinstance(table, (str, os.PathLike)) and isinstance(other_table, (str, os.PathLike)):
+        return os.fspath(table) == os.fspath(other_table)
+    return table is other_table
 
 
 def _mappings(
@@ -394,16 +398,16 @@ def _mappings(
         return {}
     by_table = set(columns) <= set(KINDS)
     if not by_table:
-        known = {name for kind in files for name in (*model.REQUIRED[kind], *model.OPTIONAL[kind])}
+        field_names = {name for kind in files for name in (*model.REQUIRED[kind], *model.OPTIONAL[kind])}
         for name in columns:
-            if name not in known:
-                raise ConfigError(f"columns: unknown field {name!r}; known: {', '.join(sorted(known))}")
+            if name not in field_names:
+                raise ConfigError(f"columns: unknown field {name!r}; known: {', '.join(sorted(field_names))}")
     mappings = {}
     for kind in files:
-        given = columns.get(KINDS[kind]) if by_table else _columns_of_kind(columns, kind, files)
-        if given is None:
+        declared = columns.get(KINDS[kind]) if by_table else _columns_of_kind(columns, kind, files)
+        if declared is None:
             continue
-        sections = given if isinstance(given, list) else [given]
+        sections = declared if isinstance(declared, list) else [declared]
         origin = MappingOrigin(f"columns[{KINDS[kind]!r}]" if by_table else "columns")
         try:
             mappings[KINDS[kind]] = tuple(
@@ -417,13 +421,19 @@ def _mappings(
 def _columns_of_kind(columns: Mapping[str, Any], kind: int, files: Mapping[int, RowFile]) -> dict[str, Any]:
     """Select the mappings for one table: those whose columns are in this table, or in no table."""
     chosen = {}
-    for name, one in columns.items():
-        path = one.get("path") if isinstance(one, Mapping) else one
+    for name, column in columns.items():
+        path = column.get("path") if isinstance(column, Mapping) else column
         paths = path if isinstance(path, list) else [path]
-        able = [other for other in files if name in (*model.REQUIRED[other], *model.OPTIONAL[other])]
-        having = [other for other in able if set(paths) <= set(opening.columns_of(files[other]))]
+        able = [
+            other_kind
+            for other_kind in files
+            if name in (*model.REQUIRED[other_kind], *model.OPTIONAL[other_kind])
+        ]
+        having = [
+            other_kind for other_kind in able if set(paths) <= set(opening.columns_of(files[other_kind]))
+        ]
         if kind in (having or able):
-            chosen[name] = one
+            chosen[name] = column
     return chosen
 
 
@@ -444,6 +454,6 @@ def _numbered(files: Mapping[int, RowFile]) -> dict[int, RowFile]:
 
 def _lacks_ids(file: RowFile, mappings: tuple[RecordMapping, ...]) -> bool:
     """Return whether neither a mapping nor a column gives the instance of a row."""
-    if any("instance_id" not in one.implied for one in mappings):
+    if any("instance_id" not in mapping.implied for mapping in mappings):
         return False
     return "instance_id" not in opening.columns_of(file)

@@ -57,7 +57,7 @@ class Backtest(Shown):
     @property
     def alarms(self) -> list[Alarm]:
         """All alarms on the past, by sequence and in order, as structs of `prequential.topics.outputs`."""
-        return [alarm for one in self.report.past.sequences for alarm in one.alarms]
+        return [alarm for sequence in self.report.past.sequences for alarm in sequence.alarms]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a dict for each detector on the past (`on`: `past`), and in streams like it (`injected`).
@@ -73,10 +73,10 @@ class Backtest(Shown):
         )  # fmt: skip
         return [
             {
-                "on": on, "detector": one.detector, "sequences": one.sequences, "outcomes": one.outcomes,
-                "alarms": one.alarms, **{name: getattr(one.scores, name, None) for name in names},
+                "on": on, "detector": line.detector, "sequences": line.sequences, "outcomes": line.outcomes,
+                "alarms": line.alarms, **{name: getattr(line.scores, name, None) for name in names},
             }
-            for on, lines in parts for one in lines
+            for on, lines in parts for line in lines
         ]  # fmt: skip
 
     def save(self, path: str | os.PathLike[str]) -> int:
@@ -120,7 +120,7 @@ class Calibration(Shown):
     @property
     def left(self) -> list[dict[str, str]]:
         """Detectors and sequences that were left out: `stream`, `what` and `why` of each."""
-        return [{"stream": one.stream, "what": one.what, "why": one.why} for one in self.report.left]
+        return [{"stream": entry.stream, "what": entry.what, "why": entry.why} for entry in self.report.left]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a dict for each detector that has a new threshold.
@@ -133,13 +133,17 @@ class Calibration(Shown):
         """
         return [
             {
-                "stream": one.stream, "budget": self.report.budgets[one.stream], "detector": one.detector,
-                "sequences": one.sequences, "parameter": one.parameter, "before": one.before,
-                "after": one.after, "alarms_before": one.alarms_before, "alarms": one.alarms[0],
-                "alarms_low": one.alarms[1], "alarms_high": one.alarms[2],
-                "change": self.report.changes[one.stream], "delay": one.delay, "found": one.found,
+                "stream": calibrated.stream, "budget": self.report.budgets[calibrated.stream],
+                "detector": calibrated.detector,
+                "sequences": calibrated.sequences, "parameter": calibrated.parameter,
+                "before": calibrated.before,
+                "after": calibrated.after, "alarms_before": calibrated.alarms_before,
+                "alarms": calibrated.alarms[0],
+                "alarms_low": calibrated.alarms[1], "alarms_high": calibrated.alarms[2],
+                "change": self.report.changes[calibrated.stream], "delay": calibrated.delay,
+                "found": calibrated.found,
             }
-            for one in self.report.detectors
+            for calibrated in self.report.detectors
         ]  # fmt: skip
 
     def _tables(self) -> Iterable[Table]:
@@ -167,14 +171,15 @@ class Looking:
         _check_whole("seeds", seeds, 1, MOST_SEEDS)
         _check_whole("block", block, 1, MOST_OUTCOMES)
         asked = BacktestOptions(
-            [detection.parse_known(_timed(one), f"changes[{place}]") for place, one in enumerate(changes)],
+            [detection.parse_known(_timed(change), f"changes[{index}]") for index,
+                change in enumerate(changes)],
             [detection.parse_injection(str(text), "inject") for text in inject], inject, tolerance, seeds,
             block,
         )  # fmt: skip
         asked.check(_spelled)
         config = self._config
-        if given := [parsed for one in detectors for parsed in _detectors(one)]:
-            config = detection.with_detectors(config, given, "detectors")
+        if parsed_detectors := [parsed for detector in detectors for parsed in _detectors(detector)]:
+            config = detection.with_detectors(config, parsed_detectors, "detectors")
         compile_loops(complain, config)
         messages: list[Output] = []
         past = watched(self._past(config, messages.append), wanted, _spelled)
@@ -214,26 +219,26 @@ class Looking:
 
 def _levels(summary: Summary) -> Iterator[tuple[Any, ...]]:
     """Yield the values that two evaluations of the same records share, whatever their detectors."""
-    for one in summary.sequences:
-        yield one.stream, one.model, one.stage, one.outcomes, one.measures
+    for sequence in summary.sequences:
+        yield sequence.stream, sequence.model, sequence.stage, sequence.outcomes, sequence.measures
 
 
-def _detectors(given: str | Mapping[str, Any]) -> list[DetectorConfig]:
+def _detectors(declared: str | Mapping[str, Any]) -> list[DetectorConfig]:
     """Parse a detector given as text or as a configuration's dict; both are parsed as on a command line."""
-    if isinstance(given, Mapping):
-        fields = dict(given)
+    if isinstance(declared, Mapping):
+        fields = dict(declared)
         words = [str(fields.pop("detector", ""))]
         for name, value in fields.items():
             words.append(f"{name}={str(value).lower() if isinstance(value, bool) else value}")
-        given = " ".join(words)
-    elif not isinstance(given, str):
-        raise UsageError(f"detectors: {given!r:.40}: expected text such as 'adwin delta=0.01', or a dict")
-    return detection.parse_detector(given, "detectors")
+        declared = " ".join(words)
+    elif not isinstance(declared, str):
+        raise UsageError(f"detectors: {declared!r:.40}: expected text such as 'adwin delta=0.01', or a dict")
+    return detection.parse_detector(declared, "detectors")
 
 
-def several(given: Any) -> list[Any]:
+def several(value: Any) -> list[Any]:
     """Return the entries of a list or another iterable; anything else is one entry."""
-    return list(given) if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)) else [given]
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, (str, Mapping)) else [value]
 
 
 def _timed(change: Change) -> Change:

@@ -44,14 +44,16 @@ class GroupRow(msgspec.Struct, gc=False):
 
 def rows_of_groups(messages: Iterable[Disparity]) -> Iterator[GroupRow]:
     """Yield the groups of these messages, message by message."""
-    for one in messages:
-        low, high = one.interval or (None, None)
-        for name, group in one.groups.items():
+    for message in messages:
+        low, high = message.interval or (None, None)
+        for name, group in message.groups.items():
             yield GroupRow(
-                one.model, group["n"], one.stream, one.stage, one.outcomes, one.ts, one.key, one.measure,
-                name, group["value"], group.get("difference"), group.get("interval"), one.largest,
-                one.smallest, one.difference, low, high, one.ratio, one.verdict, one.since, one.partition,
-                one.id, one.config, one.untimed,
+                message.model, group["n"], message.stream, message.stage, message.outcomes, message.ts,
+                message.key, message.measure,
+                name, group["value"], group.get("difference"), group.get("interval"), message.largest,
+                message.smallest, message.difference, low, high, message.ratio, message.verdict,
+                message.since, message.partition,
+                message.id, message.config, message.untimed,
             )  # fmt: skip
 
 
@@ -131,21 +133,21 @@ def table_of(messages: Sequence[msgspec.Struct], kind: type[msgspec.Struct]) -> 
         by_field[field.name] = dict.fromkeys(declared)
         kinds |= declared
     rows: list[_Cells] = []
-    other: set[str] = set()
+    of_other_task: set[str] = set()
     for message in messages:
         row: _Cells = {}
         fields = msgspec.to_builtins(message)
         reasons = fields.get("undefined", {}).items()
-        other |= {f"undefined_{name}" for name, reason in reasons if reason in _OTHER_TASK}
+        of_other_task |= {f"undefined_{name}" for name, reason in reasons if reason in _OTHER_TASK}
         for name_of_field, value in fields.items():
             cells = dict(_flat("", {name_of_field: value}))
             by_field[name_of_field] |= dict.fromkeys(name for name, cell in cells.items() if cell is not None)
             row |= cells
         rows.append(row)
     names = dict.fromkeys(name for of_field in by_field.values() for name in of_field)
-    other -= {f"undefined_{name}" for name in by_field.get("measures", ())}
-    between = [name for name in names if name not in (*_FIRST, *_LAST, *other)]
-    ordered = [one for one in (*_FIRST, *between, *_LAST) if one in names]
+    of_other_task -= {f"undefined_{name}" for name in by_field.get("measures", ())}
+    between = [name for name in names if name not in (*_FIRST, *_LAST, *of_other_task)]
+    ordered = [column_name for column_name in (*_FIRST, *between, *_LAST) if column_name in names]
     timed = not any(row.get("untimed") for row in rows)
     types = {
         "text": pa.string(), "whole": pa.int64(), "number": pa.float64(), "texts": pa.list_(pa.string()),
@@ -154,13 +156,13 @@ def table_of(messages: Sequence[msgspec.Struct], kind: type[msgspec.Struct]) -> 
     columns = {}
     for name in ordered:
         cells_of = [row.get(name) for row in rows]
-        if (place := _kind_of_time(name)) is None:
+        if (kind_of_time := _kind_of_time(name)) is None:
             columns[name] = _column(pa, cells_of, types.get(kinds.get(name, "")))
             continue
         whole = pa.array([None if cell is None else round(cell) for cell in cells_of], pa.int64())
         unit = "_ms_" if timed else ""
         columns[f"{name}_".replace(unit, "_")[:-1] if unit else name] = (
-            whole.cast(types[place]) if timed else whole
+            whole.cast(types[kind_of_time]) if timed else whole
         )
     return pa.table(columns)
 
@@ -229,16 +231,18 @@ def explanation_of(messages: Iterable[Message], incident: str | int | Incident) 
     """
     if not isinstance(incident, (str, int, Incident)):
         raise ValueError(f"incident is {incident!r:.40}: expected an ID, a number or an incident")
-    known = ExplainingMessages()
+    explaining = ExplainingMessages()
     for message in messages:
-        known.put(message)
-    found = known.newest()
+        explaining.put(message)
+    incidents = explaining.newest()
     if isinstance(incident, int):
-        if not -len(found) <= incident < len(found):
-            many = f"there are {len(found):,}" if len(found) != 1 else "there is 1"
-            raise ValueError(f"no incident number {incident}: {many}")
-        incident = found[incident]
+        if not -len(incidents) <= incident < len(incidents):
+            how_many = f"there are {len(incidents):,}" if len(incidents) != 1 else "there is 1"
+            raise ValueError(f"no incident number {incident}: {how_many}")
+        incident = incidents[incident]
     try:
-        return list(explain(known, known.by_id(incident) if isinstance(incident, str) else incident))
+        return list(
+            explain(explaining, explaining.by_id(incident) if isinstance(incident, str) else incident)
+        )
     except WorkError as error:
         raise ValueError(str(error)) from None

@@ -117,8 +117,8 @@ class Result:
         >>> groups.select(["group", "n", "group_value", "verdict"]).to_pylist()[-1]
         {'group': 'south', 'n': 32, 'group_value': 0.5, 'verdict': 'too_few'}
         """
-        found = rows_of_groups(one for one in self.all_messages if isinstance(one, Disparity))
-        return table_of(list(found), GroupRow)
+        rows = rows_of_groups(message for message in self.all_messages if isinstance(message, Disparity))
+        return table_of(list(rows), GroupRow)
 
     @cached_property
     def alarms(self) -> Any:
@@ -137,8 +137,11 @@ class Result:
     @cached_property
     def dead_letters(self) -> list[dict[str, Any]]:
         """Invalid records: `input`, `number` in order of time from 0, and `reason` of each."""
-        letters = [one for one in self.messages if isinstance(one, DeadLetter)]
-        return [{"input": KINDS[one.kind], "number": one.offset, "reason": one.reason} for one in letters]
+        letters = [message for message in self.messages if isinstance(message, DeadLetter)]
+        return [
+            {"input": KINDS[letter.kind], "number": letter.offset, "reason": letter.reason}
+            for letter in letters
+        ]
 
     @property
     def periods(self) -> PeriodTable:
@@ -158,9 +161,16 @@ class Result:
         `interval` of the difference is None while the estimator contains outcomes of the reference.
         """
         return [
-            {"stream": one.stream, "model": one.model, "stage": one.stage, "estimator": name, **row._asdict()}
-            for one in self.summary.sequences
-            for name, said in (one.reference or {}).items() for row in referred(said)
+            {
+                "stream": sequence.stream,
+                "model": sequence.model,
+                "stage": sequence.stage,
+                "estimator": name,
+                **row._asdict(),
+            }
+            for sequence in self.summary.sequences
+            for name, reference in (sequence.reference or {}).items()
+            for row in referred(reference)
         ]
 
     @with_short_errors
@@ -250,30 +260,38 @@ class Result:
         """
         stage = stage_name(stage)
         if measure is None:
-            task = next((one.task for one in self.summary.sequences if stream in (None, one.stream)), None)
+            task = next(
+                (sequence.task for sequence in self.summary.sequences if stream in (None, sequence.stream)),
+                None,
+            )
             if task is None:
                 raise ValueError("no model has a sequence to plot")
             measure = COLUMNS[task][0]
         if estimator is None:
-            named = next((one for one in self.summary.sequences if stream in (None, one.stream)), None)
+            named = next(
+                (sequence for sequence in self.summary.sequences if stream in (None, sequence.stream)), None
+            )
             estimator = None if named is None else shown_estimators(named.measures)[1]
-        streams = dict.fromkeys(one.stream for one in self.summary.sequences if stream in (None, one.stream))
+        streams = dict.fromkeys(
+            sequence.stream for sequence in self.summary.sequences if stream in (None, sequence.stream)
+        )
         if len(streams) > 1:
             raise ValueError(f"there are several streams: expected stream to be one of {listed(streams)}")
         by_model = self.measures(measure, stage=stage, estimator=estimator, stream=stream)
         if all(value is None for value in by_model.values()):
             raise ValueError(f"measure {measure!r} has no value in stage {stage!r}")
         chosen = [
-            one for one in self._metrics
-            if one.segment == segment and one.estimator == estimator
-            and stage in (one.stage, *(one.same or ())) and stream in (None, one.stream)
+            message for message in self._metrics
+            if message.segment == segment and message.estimator == estimator
+            and stage in (message.stage, *(message.same or ())) and stream in (None, message.stream)
         ]  # fmt: skip
         if not chosen:
-            known = ", ".join(sorted({one.segment for one in self._metrics if one.segment is not None}))
-            raise ValueError(f"no message of segment {segment!r}: expected one of {known or 'none'}")
-        incidents = [one for one in self.summary.incidents if stream in (None, one.stream)]
-        where = "" if segment is None else f", {segment}"
-        return plot_of(chosen, measure, incidents, f"{measure}, {stage}, {estimator}{where}")
+            segments = {message.segment for message in self._metrics if message.segment is not None}
+            expected = ", ".join(sorted(segments))
+            raise ValueError(f"no message of segment {segment!r}: expected one of {expected or 'none'}")
+        incidents = [incident for incident in self.summary.incidents if stream in (None, incident.stream)]
+        segment_text = "" if segment is None else f", {segment}"
+        return plot_of(chosen, measure, incidents, f"{measure}, {stage}, {estimator}{segment_text}")
 
     @with_short_errors
     def explain(self, incident: str | int | Incident = 0) -> list[str]:
@@ -418,7 +436,12 @@ class Result:
         wanted = {"stream": stream, "model": model, "segment": segment,
                   "stage": None if stage is None else stage_name(stage)}  # fmt: skip
         return Looking(self._inputs, self._config, self.summary).backtest(
-            several(detectors), several(changes), several(inject), wanted, tolerance=tolerance, seeds=seeds,
+            several(detectors),
+            several(changes),
+            several(inject),
+            wanted,
+            tolerance=tolerance,
+            seeds=seeds,
             block=block,
         )
 
@@ -463,9 +486,7 @@ class Result:
         )
 
     @with_short_errors
-    def report(
-        self, path: str | os.PathLike[str], title: str = "", *, fail_if: Sequence[str] = ()
-    ) -> int:
+    def report(self, path: str | os.PathLike[str], title: str = "", *, fail_if: Sequence[str] = ()) -> int:
         """Write a report as one self-contained HTML file.
 
         Parameters
@@ -521,11 +542,11 @@ class Result:
         return self._report("", fail_if).values()
 
     def _report(self, title: str, fail_if: Sequence[str] = ()) -> Report:
-        streams = ", ".join(dict.fromkeys(one.stream for one in self.summary.outcomes))
+        streams = ", ".join(dict.fromkeys(counts.stream for counts in self.summary.outcomes))
         report = Report(title or streams, self._config)
         for message in self.all_messages:
             report.put(message)
-        report.findings += [finding_in_words(one) for one in self.summary.findings]
+        report.findings += [finding_in_words(finding) for finding in self.summary.findings]
         report.conditions = [parse_condition(text) for text in fail_if]
         return report
 
@@ -537,7 +558,7 @@ class Result:
 
     @property
     def _metrics(self) -> list[Metrics]:
-        return [one for one in self.all_messages if isinstance(one, Metrics)]
+        return [message for message in self.all_messages if isinstance(message, Metrics)]
 
     def _table(self, kind: Any) -> Any:
-        return table_of([one for one in self.all_messages if isinstance(one, kind)], kind)
+        return table_of([message for message in self.all_messages if isinstance(message, kind)], kind)

@@ -92,22 +92,22 @@ class Scores:
         share = positives / outcomes if outcomes else None
         faint = Line("no information", [0.0, 1.0], [share, share], faint=True)
         if curve == "precision_recall":
-            places = [(one.recall, one.precision) for one in self.curve]
+            points = [(point.recall, point.precision) for point in self.curve]
             axis, name = "recall", "precision"
         elif curve == "roc":
-            places = [(one.false_positive_rate, one.recall) for one in self.curve]
+            points = [(point.false_positive_rate, point.recall) for point in self.curve]
             axis, name = "false positive rate", "recall"
             faint = faint._replace(y=[0.0, 1.0])
         elif curve == "reliability":
-            places = [(one.mean_score, one.share_positive) for one in self.reliability.bins]
+            points = [(score_bin.mean_score, score_bin.share_positive) for score_bin in self.reliability.bins]
             axis, name = "mean score", "share of positives"
             faint = faint._replace(name="calibrated", y=[0.0, 1.0])
         else:
             raise ValueError(f"curve {curve!r}: expected precision_recall, roc or reliability")
-        known = [(x, y) for x, y in places if x is not None]
-        line = Line(name, [x for x, _ in known], [y for _, y in known])
-        about = f"{self.message.model}, {self.message.stage}, {self.message.estimator}"
-        return Plot(f"{name} by {axis}: {about}", [line, faint], bounds=(0.0, 1.0), axis=axis)
+        defined_points = [(x, y) for x, y in points if x is not None]
+        line = Line(name, [x for x, _ in defined_points], [y for _, y in defined_points])
+        subject = f"{self.message.model}, {self.message.stage}, {self.message.estimator}"
+        return Plot(f"{name} by {axis}: {subject}", [line, faint], bounds=(0.0, 1.0), axis=axis)
 
     def best_threshold(
         self, *, false_positive: float | None = None, false_negative: float | None = None,
@@ -147,14 +147,14 @@ class Scores:
     @cached_property
     def _histograms(self) -> list[curves.ReportedHistogram]:
         """The histograms of the messages up to this one."""
-        found = []
-        for one in self._course:
-            if not isinstance(one.scores, dict):
+        histograms = []
+        for message in self._course:
+            if not isinstance(message.scores, dict):
                 raise Fault("a message has no scores: this is a fault of prequential, please report it")
-            ts = None if one.untimed is True else one.ts
-            since = curves.Since(one.outcomes, ts)
-            found.append(curves.ReportedHistogram(since, curves.histogram_of(one.scores)))
-        return found
+            ts = None if message.untimed is True else message.ts
+            since = curves.Since(message.outcomes, ts)
+            histograms.append(curves.ReportedHistogram(since, curves.histogram_of(message.scores)))
+        return histograms
 
     def _configured(self) -> curves.Costs:
         """Return the costs of the stream's settings; raises ValueError, with the reason if there are none."""
@@ -173,13 +173,15 @@ class Scores:
 
 def scores_of(messages: list[Metrics], wanted: Wanted, config: Config) -> Scores:
     """Return the newest scores of a stream as a whole. Raises ValueError, which lists the choices."""
-    some = [one for one in messages if isinstance(one.scores, dict) and one.segment is None]
-    if not some:
+    with_scores = [
+        message for message in messages if isinstance(message.scores, dict) and message.segment is None
+    ]
+    if not with_scores:
         raise ValueError(
             'there are no scores: expected details=["scores"], y_proba and labels that say which class is '
             "positive, or positive_class"
         )
-    course = course_of(some, wanted, "scores")
+    course = course_of(with_scores, wanted, "scores")
     return Scores(course[-1], config.stream(course[-1].stream), course)
 
 
@@ -219,22 +221,24 @@ class Residuals:
         A faint line shows 0, which a model without bias has at each place. A notebook shows the plot, and
         `.save(path)` writes it to a file.
         """
-        places = [one.predicted for one in self.deciles]
+        predictions = [decile.predicted for decile in self.deciles]
         lines = [
-            Line("mean residual", places, [one.bias for one in self.deciles]),
-            Line("mean absolute error", places, [one.mae for one in self.deciles]),
-            Line("no bias", [places[0], places[-1]], [0.0, 0.0], faint=True),
+            Line("mean residual", predictions, [decile.bias for decile in self.deciles]),
+            Line("mean absolute error", predictions, [decile.mae for decile in self.deciles]),
+            Line("no bias", [predictions[0], predictions[-1]], [0.0, 0.0], faint=True),
         ]
-        about = f"{self.message.model}, {self.message.stage}, {self.message.estimator}"
-        return Plot(f"residuals by prediction: {about}", lines, axis="mean prediction of a decile")
+        subject = f"{self.message.model}, {self.message.stage}, {self.message.estimator}"
+        return Plot(f"residuals by prediction: {subject}", lines, axis="mean prediction of a decile")
 
 
 def residuals_of(messages: list[Metrics], wanted: Wanted) -> Residuals:
     """Return the newest residuals of a stream as a whole. Raises ValueError, which lists the choices."""
-    some = [one for one in messages if isinstance(one.residuals, dict) and one.segment is None]
-    if not some:
+    with_residuals = [
+        message for message in messages if isinstance(message.residuals, dict) and message.segment is None
+    ]
+    if not with_residuals:
         raise ValueError(
             'there are no residuals: expected details=["residuals"], task="regression" and at least ten '
             "outcomes"
         )
-    return Residuals(course_of(some, wanted, "residuals")[-1])
+    return Residuals(course_of(with_residuals, wanted, "residuals")[-1])

@@ -42,11 +42,11 @@ def page_of(
 
     `times` are those of outcomes, for the axes of plots.
     """
-    parts = [STYLE, *(f"<p>{escape(printable(one))}</p>" for one in _sentences(summary, config))]
-    parts.append(_lines(f"looks wrong: {terminal.finding_in_words(one)}" for one in summary.findings))
-    parts += [one._repr_html_() for one in course_plots(summary.sequences, summary.incidents, times)]
+    parts = [STYLE, *(f"<p>{escape(printable(sentence))}</p>" for sentence in _sentences(summary, config))]
+    parts.append(_lines(f"looks wrong: {terminal.finding_in_words(finding)}" for finding in summary.findings))
+    parts += [plot._repr_html_() for plot in course_plots(summary.sequences, summary.incidents, times)]
     for task in COLUMNS:
-        rows = [one for one in summary.sequences if one.task == task]
+        rows = [sequence for sequence in summary.sequences if sequence.task == task]
         if rows:
             latest = terminal.measures_in_table(rows, config)
             shown = rows[:_MODEL_ROWS]
@@ -63,24 +63,24 @@ def page_of(
 def _sentences(summary: Summary, config: Config) -> Iterator[str]:
     """Yield a sentence for each stream: its models' main measure over the whole run, and the baselines'."""
     streams: dict[tuple[str, str], list[SequenceSummary]] = {}
-    for one in summary.sequences:
-        if one.is_of(FINAL):
-            streams.setdefault((one.stream, one.task), []).append(one)
+    for sequence in summary.sequences:
+        if sequence.is_of(FINAL):
+            streams.setdefault((sequence.stream, sequence.task), []).append(sequence)
     for (stream, _), own in list(streams.items())[:_STREAMS]:
         measure = next(iter(terminal.measures_in_table(own, config)), "")
         whole = terminal.shown_estimators(own[0].measures)[0]
-        found = [
-            f"{one.model} {value:.3f} in {one.outcomes:,} outcomes" for one in own[:_MODELS]
-            if (value := one.measures[whole].get(measure)) is not None
+        model_texts = [
+            f"{sequence.model} {value:.3f} in {sequence.outcomes:,} outcomes" for sequence in own[:_MODELS]
+            if (value := sequence.measures[whole].get(measure)) is not None
         ]  # fmt: skip
         if len(own) > _MODELS:
-            found.append(f"and {len(own) - _MODELS:,} more models")
+            model_texts.append(f"and {len(own) - _MODELS:,} more models")
         baselines = [
             f"{name} {value:.3f}" for name, [value] in terminal.baselines_of(own[0], measure, [whole])
         ]
-        if found:
-            said = f"{stream}, {measure} over the whole run: {', '.join(found)}"
-            yield f"{said}; baselines: {', '.join(baselines)}." if baselines else f"{said}."
+        if model_texts:
+            sentence = f"{stream}, {measure} over the whole run: {', '.join(model_texts)}"
+            yield f"{sentence}; baselines: {', '.join(baselines)}." if baselines else f"{sentence}."
 
 
 def _lines(lines: Iterable[str]) -> str:
@@ -131,7 +131,7 @@ class Shown(ABC):
         return text_of(lambda console: console.print(*self._tables(), sep="\n"))
 
     def _repr_html_(self) -> str:
-        tables = "".join(_html(one) for one in self._tables())
+        tables = "".join(_html(table) for table in self._tables())
         return f'<div class="prequential">{STYLE}{tables}</div>'
 
 
@@ -176,21 +176,23 @@ class Table(Shown):
             if width > WIDTH:
                 break
             shown.append(name)
-        left = self._names[len(shown) :]
-        return [self._drawn(shown, [f"and {len(left)} more columns: {', '.join(left)}"] if left else [])]
+        hidden = self._names[len(shown) :]
+        return [
+            self._drawn(shown, [f"and {len(hidden)} more columns: {', '.join(hidden)}"] if hidden else [])
+        ]
 
     def _drawn(self, shown: list[str], notes: list[str]) -> RichTable:
         """Return the table with these columns; notes and the number of hidden rows are below it."""
-        places: list[int] = list(range(len(self._rows)))
-        if len(places) > _ROWS:
-            places = places[: _ROWS // 2] + places[-_ROWS // 2 :]
+        row_indices: list[int] = list(range(len(self._rows)))
+        if len(row_indices) > _ROWS:
+            row_indices = row_indices[: _ROWS // 2] + row_indices[-_ROWS // 2 :]
             notes.append(f"{len(self._rows) - _ROWS:,} rows in the middle aren't shown: .to_pandas() has all")
         table = RichTable(caption="; ".join(notes) or None, caption_justify="left")
         for name in shown:
             is_text = any(isinstance(row.get(name), str) for row in self._rows)
             table.add_column(name, justify="left" if is_text else "right", no_wrap=True)
-        for place in places:
-            table.add_row(*(Text(_cell(self._rows[place].get(name))) for name in shown))
+        for row_index in row_indices:
+            table.add_row(*(Text(_cell(self._rows[row_index].get(name))) for name in shown))
         return table
 
 
@@ -271,11 +273,11 @@ def warn(summary: Summary) -> None:
     for name, kind in summary.records.items():
         if kind.dropped > _MOST * kind.read:
             first = next(drop for drop in summary.dropped if drop.kind == name)
-            said = f"{kind.dropped:,} of {kind.read:,} {name} were dropped; most often: {first.reason}"
-            warnings.warn(said, UserWarning, stacklevel=stacklevel)
+            sentence = f"{kind.dropped:,} of {kind.read:,} {name} were dropped; most often: {first.reason}"
+            warnings.warn(sentence, UserWarning, stacklevel=stacklevel)
     for finding in summary.findings:
-        said = f"looks wrong: {terminal.finding_in_words(finding)}"
-        warnings.warn(said, UserWarning, stacklevel=stacklevel)
+        sentence = f"looks wrong: {terminal.finding_in_words(finding)}"
+        warnings.warn(sentence, UserWarning, stacklevel=stacklevel)
 
 
 P = ParamSpec("P")

@@ -33,7 +33,7 @@ class Wanted(NamedTuple):
     stream: str | None
 
 
-def check(what: str, name: str, known: Iterable[str]) -> None:
+def check(kind: str, name: str, known_names: Iterable[str]) -> None:
     """Raise ValueError for a `measure`, `stage` or `estimator` that isn't among the configured ones.
 
     >>> check("measure", "acc", ["accuracy", "kappa"])
@@ -45,33 +45,37 @@ def check(what: str, name: str, known: Iterable[str]) -> None:
     ...
     ValueError: measure 'mcc' isn't configured (see the setting measures): expected one of accuracy, kappa
     """
-    names = list(dict.fromkeys(known))
+    names = list(dict.fromkeys(known_names))
     if name in names:
         return
     expected = f"expected one of {listed(names)}"
-    if what == "measure" and name not in MEASURES:
+    if kind == "measure" and name not in MEASURES:
         raise ValueError(f"unknown measure {name!r}: {expected}")
-    raise ValueError(f"{what} {name!r} isn't configured (see the setting {what}s): {expected}")
+    raise ValueError(f"{kind} {name!r} isn't configured (see the setting {kind}s): {expected}")
 
 
-def course_of(some: list[Metrics], wanted: Wanted, what: str) -> list[Metrics]:
-    """Return the selected messages, the newest one last; there must be at least one, all with `what`.
+def course_of(messages: list[Metrics], wanted: Wanted, detail: str) -> list[Metrics]:
+    """Return the selected messages, the newest one last; there must be at least one, all with `detail`.
 
     Raises ValueError, which lists the choices.
     """
     for name, value in wanted._asdict().items():
-        known = dict.fromkeys(_of(one, name) for one in some)
+        values = dict.fromkeys(_of(message, name) for message in messages)
         if name == "stage":
-            some = [one for one in some if value in (one.stage, *(one.same or ()))]
+            messages = [message for message in messages if value in (message.stage, *(message.same or ()))]
         elif value is not None:
-            some = [one for one in some if _of(one, name) == value]
+            messages = [message for message in messages if _of(message, name) == value]
         elif name == "estimator":
-            some = [one for one in some if one.estimator == ("all" if "all" in known else next(iter(known)))]
-        elif len(known) > 1:
-            raise ValueError(f"there are several {name}s: expected {name} to be one of {listed(known)}")
-        if not some:
-            raise ValueError(f"no {what} of {name} {value!r}: expected one of {listed(known)}")
-    return [one for one in some if one.partition == some[-1].partition]
+            messages = [
+                message
+                for message in messages
+                if message.estimator == ("all" if "all" in values else next(iter(values)))
+            ]
+        elif len(values) > 1:
+            raise ValueError(f"there are several {name}s: expected {name} to be one of {listed(values)}")
+        if not messages:
+            raise ValueError(f"no {detail} of {name} {value!r}: expected one of {listed(values)}")
+    return [message for message in messages if message.partition == messages[-1].partition]
 
 
 def _of(message: Metrics, name: str) -> str:
@@ -131,55 +135,55 @@ class Present:
         catalog = self._shard.catalog
         outcomes = catalog.columns.entities.outcomes
         whole = [
-            (about, stream) for stream in catalog.streams for about in catalog.entities_of(stream)
-            if about.kind in _KINDS and outcomes[about.row]
+            (entity, stream) for stream in catalog.streams for entity in catalog.entities_of(stream)
+            if entity.kind in _KINDS and outcomes[entity.row]
         ]  # fmt: skip
         if not whole:
             return lambda measure: {} if measure is None else None
-        models = list(dict.fromkeys(about.model for about, _ in whole))
+        models = list(dict.fromkeys(entity.model for entity, _ in whole))
         if len(models) > 1 and model is None:
             raise ValueError(f"there are several models: expected model to be one of {listed(models)}")
-        for about, stream in whole:
-            lines = self._lines(about, stream, stage) if model in (None, about.model) else {}
+        for entity, stream in whole:
+            lines = self._lines(entity, stream, stage) if model in (None, entity.model) else {}
             if lines:
-                return self._values(about, stream, lines[estimator or shown_estimators(lines)[0]])
+                return self._values(entity, stream, lines[estimator or shown_estimators(lines)[0]])
         if model not in (None, *models):
             raise ValueError(f"no outcomes of model {model!r}: expected one of {listed(models)}")
         raise ValueError(f"no outcomes of {model or 'any model'} in stage {stage!r} yet")
 
-    def _lines(self, about: Entity, stream: Stream, stage: str) -> dict[str, MessageSubject]:
+    def _lines(self, entity: Entity, stream: Stream, stage: str) -> dict[str, MessageSubject]:
         """Return by estimator the line of an entity in a stage, or in an identical stage."""
-        lines = self._shard.reporter.of_estimators.lines(about.row, about, stream).all
+        lines = self._shard.reporter.of_estimators.lines(entity.row, entity, stream).all
         return {
             line.estimator: line for line in lines
-            if line.model == about.model and stage in (line.stage, *line.same)
+            if line.model == entity.model and stage in (line.stage, *line.same)
         }  # fmt: skip
 
-    def _values(self, about: Entity, stream: Stream, line: MessageSubject) -> Values:
+    def _values(self, entity: Entity, stream: Stream, line: MessageSubject) -> Values:
         estimates, alpha = self._shard.reporter.of_estimators, stream.config.alpha
-        places = {name: INDEX[name] for name in stream.config.measures}
+        indices = {name: INDEX[name] for name in stream.config.measures}
         if len(line.positions) == 1:
-            reading = estimates.reading(about.row, line)
+            reading = estimates.reading(entity.row, line)
 
             def current(measure: str | None) -> Any:
                 measured = reading.now()
-                return _chosen(measured.values[0].tolist(), measured.reasons[0].tolist(), places, measure)
+                return _chosen(measured.values[0].tolist(), measured.reasons[0].tolist(), indices, measure)
 
             return current
 
         def values(measure: str | None) -> Any:
-            _, by_measure, reasons = state_of(estimates.states([about.row]), about.row, line, alpha)
-            return _chosen(by_measure, list(reasons), places, measure)
+            _, by_measure, reasons = state_of(estimates.states([entity.row]), entity.row, line, alpha)
+            return _chosen(by_measure, list(reasons), indices, measure)
 
         return values
 
 
-def _chosen(values: list[float], reasons: list[int], places: dict[str, int], measure: str | None) -> Any:
+def _chosen(values: list[float], reasons: list[int], indices: dict[str, int], measure: str | None) -> Any:
     """Return the value of one measure, or by name the values of all measures that have one."""
     if measure is None:
-        return {name: values[place] for name, place in places.items() if not reasons[place]}
-    place = places.get(measure)
-    return None if place is None or reasons[place] else values[place]
+        return {name: values[index] for name, index in indices.items() if not reasons[index]}
+    index = indices.get(measure)
+    return None if index is None or reasons[index] else values[index]
 
 
 #: A day, and the time from which epoch milliseconds count.
@@ -235,41 +239,45 @@ class PeriodTable(Table):
         if not self._messages:
             expected = "expected the setting period, such as period='1d'"
             raise ValueError(f"no period has measure {name!r}: {expected}")
-        known = dict.fromkeys(
-            one for message in self._messages for one in (*message.measures, *_expected(message))
+        in_messages = dict.fromkeys(
+            measure for message in self._messages for measure in (*message.measures, *_expected(message))
         )
-        check("measure", name, (one for one in MEASURES if one in known))
+        check("measure", name, (measure for measure in MEASURES if measure in in_messages))
         return PeriodTable(self._messages, self._settings, name)
 
 
 def periods_of(messages: Iterable[Metrics], settings: Settings) -> PeriodTable:
     """Return the periods of streams as a whole; without the setting `period` there are none."""
-    return PeriodTable([one for one in messages if one.stage == PERIOD and one.segment is None], settings)
+    return PeriodTable(
+        [message for message in messages if message.stage == PERIOD and message.segment is None], settings
+    )
 
 
 def _rows(messages: Sequence[Metrics], settings: Settings, measure: str | None) -> Iterable[dict[str, Any]]:
     """Yield the row of each model and period, in order of time."""
     newest: dict[tuple[str, str, int], Metrics] = {}
     graded: dict[tuple[str, str, int], Metrics] = {}
-    for one in messages:
-        key = one.stream, one.model, _period(one)["start"]
-        newest[key] = one
-        expected = one.expected or {}
+    for message in messages:
+        key = message.stream, message.model, _period(message)["start"]
+        newest[key] = message
+        expected = message.expected or {}
         # The first one after the period's end stays: it has a maturity.
         if expected and (key not in graded or (graded[key].expected or {}).get("maturity") is None):
-            graded[key] = one
+            graded[key] = message
     models = list(dict.fromkeys(key[:2] for key in newest))
-    for key, one in sorted(newest.items(), key=lambda item: (models.index(item[0][:2]), item[0][2])):
-        period, final = _period(one), _period(one)["status"] == "final"
-        earlier = graded.get(key) if final else one
+    for key, message in sorted(newest.items(), key=lambda item: (models.index(item[0][:2]), item[0][2])):
+        period, final = _period(message), _period(message)["status"] == "final"
+        earlier = graded.get(key) if final else message
         estimates = {} if earlier is None else _expected(earlier)
-        name = measure or next((some for some in COMPARED if some in (*estimates, *one.measures)), None)
+        name = measure or next(
+            (candidate for candidate in COMPARED if candidate in (*estimates, *message.measures)), None
+        )
         estimate = estimates.get(name or "", {})
         low, high = estimate.get("interval") or (None, None)
-        value, predictions = one.measures.get(name or ""), period["predictions"]
+        value, predictions = message.measures.get(name or ""), period["predictions"]
         yield {
             "stream": key[0], "model": key[1], "measure": name, "predictions": predictions,
-            "start": key[2] if one.untimed is True else _moment(key[2], settings(key[0]).period_zone),
+            "start": key[2] if message.untimed is True else _moment(key[2], settings(key[0]).period_zone),
             "labelled_share": period["labelled"] / predictions if predictions else None,
             "so_far": value, "expected": estimate.get("value"), "low": low, "high": high,
             "final": value if final else None,
@@ -300,22 +308,24 @@ def sequences_of(
     sequences: Iterable[SequenceSummary], stage: str, estimator: str | None, stream: str | None
 ) -> list[Ending]:
     """Return the sequences of a stage. Raises ValueError for an unknown name; the error lists the others."""
-    found = list(sequences)
-    rows = [one for one in found if stream in (None, one.stream)]
-    if found and not rows:
-        streams = dict.fromkeys(one.stream for one in found)
+    all_sequences = list(sequences)
+    rows = [sequence for sequence in all_sequences if stream in (None, sequence.stream)]
+    if all_sequences and not rows:
+        streams = dict.fromkeys(sequence.stream for sequence in all_sequences)
         raise ValueError(f"no outcomes of stream {stream!r}: expected one of {listed(streams)}")
     stage = stage_name(stage)
     chosen = []
-    for one in rows:
-        if one.is_of(stage):
-            name = estimator or shown_estimators(one.measures)[0]
-            if name not in one.measures:
-                raise ValueError(f"no estimator {name!r}: expected one of {', '.join(one.measures)}")
-            chosen.append((one, name))
+    for sequence in rows:
+        if sequence.is_of(stage):
+            name = estimator or shown_estimators(sequence.measures)[0]
+            if name not in sequence.measures:
+                raise ValueError(f"no estimator {name!r}: expected one of {', '.join(sequence.measures)}")
+            chosen.append((sequence, name))
     if not chosen:
-        known = ", ".join(dict.fromkeys(name for one in rows for name in (one.stage, *one.same)))
-        expected = f"expected one of {known}" if known else "there are none at all"
+        stages = ", ".join(
+            dict.fromkeys(name for sequence in rows for name in (sequence.stage, *sequence.same))
+        )
+        expected = f"expected one of {stages}" if stages else "there are none at all"
         raise ValueError(f"no outcomes of stage {stage!r}: {expected}")
     return chosen
 
@@ -393,7 +403,9 @@ class MeasureTable(Table):
 
 def measures_of(endings: Sequence[Ending], measure: str | None, config: Config) -> MeasureTable:
     """Return one measure of models, or (None) all. Raises ValueError for one that no stream has."""
-    configured = [(name, one.task) for one, _ in endings for name in config.stream(one.stream).measures]
+    configured = [
+        (name, sequence.task) for sequence, _ in endings for name in config.stream(sequence.stream).measures
+    ]
     if measure is not None:
         check("measure", measure, (name for name, _ in configured))
         return MeasureTable(endings, [measure], measure)

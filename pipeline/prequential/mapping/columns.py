@@ -70,26 +70,30 @@ class Translated:
     @cached_property
     def records(self) -> list[Record | None]:
         """Records by place in the batch: None for invalid ones, and for those that were passed over."""
-        made = self.some(slice(None))
+        selected = self.records_in(slice(None))
         if len(self.kept) == self._count and not self.reasons:
-            return made
+            return selected
         records: list[Record | None] = [None] * self._count
-        for place, record in zip(self.kept, made):
-            if place not in self.reasons:
-                records[place] = record
+        for index, record in zip(self.kept, selected):
+            if index not in self.reasons:
+                records[index] = record
         return records
 
-    def some(self, which: slice) -> list[Record | None]:
+    def records_in(self, part: slice) -> list[Record | None]:
         """Return some of the selected records as objects, in order; those of invalid ones mean nothing."""
-        count = len(range(len(self.kept))[which])
+        count = len(range(len(self.kept))[part])
         columns: list[Any] = []
         for column in self.fields.values():
             if isinstance(column, ObjectColumns):
-                columns.append(ObjectColumns(column.names, [one[which] for one in column.columns]).objects())
+                columns.append(
+                    ObjectColumns(
+                        column.names, [entry_column[part] for entry_column in column.columns]
+                    ).objects()
+                )
             elif isinstance(column, WholeNumbers):
-                columns.append(map(str, column[which]))
+                columns.append(map(str, column[part]))
             else:
-                columns.append(repeat(None, count) if column is None else column[which])
+                columns.append(repeat(None, count) if column is None else column[part])
         return list(map(self._struct, *columns))
 
 
@@ -194,10 +198,10 @@ def _of_zone(column: Column, zone: str, clocks: Clocks | None) -> Column | None:
     utc, twice, never = utc_of(local, zone)
     if clocks is not None:
         clocks.zone = zone
-        for kind, which in (("named", np.ones(len(local), np.bool_)), ("twice", twice), ("never", never)):
-            if which.any():
-                first = np.datetime64(int(local[which.argmax()]), "ms")
-                clocks.note(kind, str(first.astype("datetime64[s]")).replace("T", " "), int(which.sum()))
+        for kind, mask in (("named", np.ones(len(local), np.bool_)), ("twice", twice), ("never", never)):
+            if mask.any():
+                first = np.datetime64(int(local[mask.argmax()]), "ms")
+                clocks.note(kind, str(first.astype("datetime64[s]")).replace("T", " "), int(mask.sum()))
     return list(utc.tolist())
 
 

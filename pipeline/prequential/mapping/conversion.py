@@ -66,10 +66,10 @@ def name(path: str, value: Any) -> str:
 
 def model(path: str, value: Any) -> str:
     """Return the name of a model, which isn't blank."""
-    found = name(path, value)
-    if (why := values.why_blank(path, found)) is not None:
+    model_name = name(path, value)
+    if (why := values.why_blank(path, model_name)) is not None:
         raise ValueError(why)
-    return found
+    return model_name
 
 
 def identifier(path: str, value: Any) -> str:
@@ -105,7 +105,7 @@ def together(path: str, parts: tuple[str, ...]) -> str:
     >>> together("customer, day", ("7", "2024-05-01")), together("a, b", ("x|y", "z"))
     ('7|2024-05-01', 'x\\|y|z')
     """
-    return values.text(path, "|".join(one.replace("\\", r"\\").replace("|", r"\|") for one in parts))
+    return values.text(path, "|".join(part.replace("\\", r"\\").replace("|", r"\|") for part in parts))
 
 
 def of_row(path: str, name: str, number: int) -> str:
@@ -134,12 +134,12 @@ def target(path: str, value: Any) -> values.Class:
 
 def number(path: str, value: Any) -> float:
     """Return a finite number, also from text."""
-    value = given = values.plain(value)
-    is_number = isinstance(given, (int, float, Decimal)) and not isinstance(given, bool)
+    value = plain_value = values.plain(value)
+    is_number = isinstance(plain_value, (int, float, Decimal)) and not isinstance(plain_value, bool)
     result = math.nan
-    if is_number or (isinstance(given, str) and _NUMBER.fullmatch(given.strip())):
+    if is_number or (isinstance(plain_value, str) and _NUMBER.fullmatch(plain_value.strip())):
         with suppress(OverflowError, ValueError):  # beyond all floats; a Decimal that signals
-            result = float(given)  # type: ignore[arg-type]
+            result = float(plain_value)  # type: ignore[arg-type]
     if result - result != 0:
         expected = values.expected_number(value, "a number")
         raise ValueError(f"{path} is {values.quoted(value)}: expected {expected}")
@@ -188,15 +188,15 @@ def probabilities(path: str, value: Any) -> dict[str, float]:
     """
     result: dict[str, float] = {}
     absent = None
-    for key, one in _items(path, value):
-        if is_absent(one):
+    for key, probability in _items(path, value):
+        if is_absent(probability):
             absent = absent or f"{path}.{as_text(key)}"
             continue
         label = values.class_name(f"a class of {path}", _plain(path, key) if key is not None else key)
         if label in result:
             twice = f"{path} has class {values.quoted(label)} twice"
             raise ValueError(f"{twice}: expected one probability for each")
-        result[label] = share(f"{path}.{label}", one)
+        result[label] = share(f"{path}.{label}", probability)
     if absent is not None and result:
         raise ValueError(missing_probability(absent, f"{path}.{next(iter(result))}"))
     check_probabilities(result)
@@ -220,13 +220,15 @@ def array_of(value: Any) -> list[Any] | None:
     return list(value) if values.is_array(value) else None
 
 
-def missing_probability(path: str, other: str) -> str:
+def missing_probability(path: str, other_path: str) -> str:
     """Return the error for a record in which one class has a probability and another one has none.
 
     >>> missing_probability("y_proba.a", "y_proba.b")
     'y_proba.a is missing, while y_proba.b is given: expected a probability for each class, or for none'
     """
-    return f"{path} is missing, while {other} is given: expected a probability for each class, or for none"
+    return (
+        f"{path} is missing, while {other_path} is given: expected a probability for each class, or for none"
+    )
 
 
 def segments(path: str, value: Any) -> dict[str, str]:
@@ -234,13 +236,13 @@ def segments(path: str, value: Any) -> dict[str, str]:
     items = _items(path, value)
     if any(is_absent(key) for key, _ in items):
         raise ValueError(f"{path} has a key without a value: expected names")
-    return {name(path, key): name(f"{path}.{key}", one) for key, one in items if not is_absent(one)}
+    return {name(path, key): name(f"{path}.{key}", entry) for key, entry in items if not is_absent(entry)}
 
 
 def quantiles(path: str, value: Any) -> dict[str, Any]:
     """Return quantiles by level from an object; streams that need them check the numbers."""
     items = _items(path, value)
-    return {as_text(key): amount(f"{path}.{key}", one) for key, one in items if not is_absent(one)}
+    return {as_text(key): amount(f"{path}.{key}", entry) for key, entry in items if not is_absent(entry)}
 
 
 def time(
@@ -310,8 +312,10 @@ def one_of(path: str, value: Any, field: Field) -> values.Class:
     names = existing(field.names, "the field's `map`")
     result = names.get(as_text(value))
     if result is None:
-        known = list(names)
-        expected = f"{', '.join(known[:-1])} or {known[-1]}" if len(known) > 1 else known[0]
+        known_names = list(names)
+        expected = (
+            f"{', '.join(known_names[:-1])} or {known_names[-1]}" if len(known_names) > 1 else known_names[0]
+        )
         raise ValueError(f"{path} is {values.quoted(value)}: expected {expected}")
     return result
 
@@ -389,7 +393,7 @@ def _items(path: str, value: Any) -> list[tuple[Any, Any]]:
     """Return the entries of an object; Arrow returns maps as lists of pairs."""
     if isinstance(value, Mapping):
         return list(value.items())
-    if isinstance(value, list) and all(isinstance(one, tuple) for one in value):
+    if isinstance(value, list) and all(isinstance(entry, tuple) for entry in value):
         return value
     raise ValueError(f"{path} is {values.quoted(value)}: expected an object")
 

@@ -57,13 +57,13 @@ def events(value: Any) -> list[RecordPart]:
     if not isinstance(value, list):
         return [RecordPart(None, event_of(value))]
     parts = []
-    for place, one in enumerate(value):
+    for index, element in enumerate(value):
         event, reason = None, None
         try:
-            event = event_of(one)
+            event = event_of(element)
         except Unreadable as error:
             reason = str(error)
-        parts.append(RecordPart(f"event {place}", event, reason))
+        parts.append(RecordPart(f"event {index}", event, reason))
     return parts
 
 
@@ -78,8 +78,8 @@ def event_of(event: Any) -> dict[str, Any]:
     except (TypeError, ValueError, binascii.Error):
         raise Unreadable("data_base64: expected base64") from None
     kind = str(event.get("datacontenttype", "")).partition(";")[0].strip()
-    others = {name: one for name, one in event.items() if name != "data_base64"}
-    return {**others, "data": content_of(data, kind)}
+    attributes = {name: attribute for name, attribute in event.items() if name != "data_base64"}
+    return {**attributes, "data": content_of(data, kind)}
 
 
 def content_of(content: bytes | None, kind: str) -> Any:
@@ -144,10 +144,10 @@ def _logs(record: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _list(value: Mapping[str, Any], name: str) -> list[Any]:
-    found = value.get(name) or []
-    if not isinstance(found, list) or not all(isinstance(one, Mapping) for one in found):
+    elements = value.get(name) or []
+    if not isinstance(elements, list) or not all(isinstance(element, Mapping) for element in elements):
         raise Unreadable(f"it is no log of OTLP: expected an array of objects in {name}")
-    return found
+    return elements
 
 
 def _flat(log: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,8 +158,8 @@ def _flat(log: Mapping[str, Any]) -> dict[str, Any]:
         "timeUnixNano": next((log[name] for name in _TIMES if log.get(name) not in _NO_TIME), None),
     }  # fmt: skip
     for name in ("scope", "resource"):
-        about = log.get(name) or {}
-        flat[name] = {"version": None, **about, "attributes": _attributes(about.get("attributes"))}
+        part = log.get(name) or {}
+        flat[name] = {"version": None, **part, "attributes": _attributes(part.get("attributes"))}
     return flat
 
 
@@ -178,8 +178,8 @@ def _span(span: Any) -> Any:
     return span.lower() if span.strip("0") else None
 
 
-def _attributes(given: Any) -> dict[str, Any]:
-    return {one["key"]: _any_value(one.get("value") or {}) for one in given or ()}
+def _attributes(pairs: Any) -> dict[str, Any]:
+    return {pair["key"]: _any_value(pair.get("value") or {}) for pair in pairs or ()}
 
 
 def _any_value(value: Mapping[str, Any]) -> Any:
@@ -188,14 +188,14 @@ def _any_value(value: Mapping[str, Any]) -> Any:
     >>> _any_value({"intValue": "7"}), _any_value({"arrayValue": {"values": [{"boolValue": True}]}})
     (7, [True])
     """
-    for kind, one in value.items():
+    for kind, content in value.items():
         if kind == "intValue":
-            return int(one)
+            return int(content)
         if kind == "arrayValue":
-            return [_any_value(below) for below in one.get("values") or ()]
+            return [_any_value(below) for below in content.get("values") or ()]
         if kind == "kvlistValue":
-            return _attributes(one.get("values"))
-        return one
+            return _attributes(content.get("values"))
+        return content
     return None
 
 
@@ -220,10 +220,10 @@ def _assessment(record: Mapping[str, Any]) -> dict[str, Any]:
     trace, span = record.get("trace_id"), record.get("span_id")
     rating = None
     for kind in ("feedback", "expectation"):
-        about = record.get(kind)
-        if rating is None and isinstance(about, Mapping):
-            rating = about.get("value")
-            serialized = about.get("serialized_value")
+        details = record.get(kind)
+        if rating is None and isinstance(details, Mapping):
+            rating = details.get("value")
+            serialized = details.get("serialized_value")
             if rating is None and isinstance(serialized, Mapping):
                 rating = serialized.get("value")
     return {**record, "evaluated": f"{trace}|{span}" if trace and span else trace, "rating": rating}
@@ -232,14 +232,14 @@ def _assessment(record: Mapping[str, Any]) -> dict[str, Any]:
 def _assessments(record: Any) -> list[RecordPart]:
     if isinstance(record, Mapping):
         info = record.get("info") or record.get("trace_info")
-        found = (info if isinstance(info, Mapping) else record).get("assessments")
-        if found is None and isinstance(record.get("assessment"), Mapping):
+        assessments = (info if isinstance(info, Mapping) else record).get("assessments")
+        if assessments is None and isinstance(record.get("assessment"), Mapping):
             return [RecordPart(None, record["assessment"])]
-        if found is None and "assessment_name" in record:
+        if assessments is None and "assessment_name" in record:
             return [RecordPart(None, record)]
-        if found is None and info is not None:
+        if assessments is None and info is not None:
             return []
-        record = found
+        record = assessments
     if not isinstance(record, list):
         raise Unreadable("it is no assessment of MLflow: expected assessment_name, or a trace's assessments")
     return _elements(record, "assessment", "assessment_name")
@@ -277,11 +277,11 @@ def _no_scores() -> list[RecordPart]:
     raise Unreadable("it is no score of Langfuse: expected a name and a value, or a page with data")
 
 
-def _elements(records: list[Any], what: str, name: str) -> list[RecordPart]:
+def _elements(records: list[Any], element_kind: str, name: str) -> list[RecordPart]:
     return [
-        RecordPart(f"{what} {place}", one) if isinstance(one, Mapping) and name in one
-        else RecordPart(f"{what} {place}", None, f"expected an object with {name}")
-        for place, one in enumerate(records)
+        RecordPart(f"{element_kind} {index}", element) if isinstance(element, Mapping) and name in element
+        else RecordPart(f"{element_kind} {index}", None, f"expected an object with {name}")
+        for index, element in enumerate(records)
     ]  # fmt: skip
 
 

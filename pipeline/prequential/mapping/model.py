@@ -56,14 +56,14 @@ SEVERAL = ("y_proba", "segments", "quantiles")
 STEP = re.compile(r'"((?:[^"\\]|\\.)*)"(?=\.|$)|([^."]+)(?=\.|$)')
 
 
-def hint(name: str, known: Sequence[str], also: Sequence[str] = ()) -> str:
+def hint(name: str, known_names: Sequence[str], also: Sequence[str] = ()) -> str:
     """Return what to write instead of an unknown name: one that is similar, `also` of others, or any.
 
     >>> hint("y_treu", ("ts", "y_true")), hint("label", ("ts",))
     ('; did you mean y_true? known: ts, y_true', '; known: ts')
     """
-    near = difflib.get_close_matches(name, (*known, *also), n=1)
-    return f"; {f'did you mean {near[0]}? ' if near else ''}known: {', '.join(known)}"
+    near = difflib.get_close_matches(name, (*known_names, *also), n=1)
+    return f"; {f'did you mean {near[0]}? ' if near else ''}known: {', '.join(known_names)}"
 
 
 class MappingError(ValueError):
@@ -134,15 +134,15 @@ or timestamp; a fixed value is {const: …}
             shown = values.quoted(text)
             raise ValueError(f"{shown} is no path: expected {expected}; a fixed value is {{const: …}}")
         text = text.strip()
-        steps, at = [], 0
-        while at < len(text):
-            step = STEP.match(text, at)
+        steps, offset = [], 0
+        while offset < len(text):
+            step = STEP.match(text, offset)
             if step is None:
                 raise ValueError(
                     f'{text!r} is no path: expected names with dots between them; odd names are quoted: "a.b"'
                 )
             steps.append(re.sub(r"\\(.)", r"\1", step[1]) if step[1] is not None else step[2])
-            at = step.end() + 1
+            offset = step.end() + 1
         if text.endswith("."):
             raise ValueError(f"{text!r} is no path: expected a name after its last dot")
         root, *keys = steps
@@ -190,8 +190,8 @@ class Field:
     @property
     def paths(self) -> tuple[Path, ...]:
         """All paths from which the value is made; none for a constant."""
-        one = () if self.path is None else (self.path,)
-        return self.parts or (one if self.row is None else (*one, self.row))
+        own = () if self.path is None else (self.path,)
+        return self.parts or (own if self.row is None else (*own, self.row))
 
 
 class ProbabilityField(NamedTuple):
@@ -235,14 +235,18 @@ class RecordMapping:
     def paths(self) -> list[tuple[tuple[Any, ...], Path]]:
         """Return every path of the mapping, with the keys that lead to it in the section."""
         paths: list[tuple[tuple[Any, ...], Path]] = [
-            ((name,), path) for name, one in self.fields.items() for path in one.paths
+            ((name,), path) for name, source_field in self.fields.items() for path in source_field.paths
         ]
         for name in filter(self.objects.__contains__, SEVERAL):
             several = self.objects[name]
             if isinstance(several, Path):
                 paths.append(((name,), several))
             else:
-                paths += [((name, key), one.path) for key, one in several.items() if one.path is not None]
+                paths += [
+                    ((name, key), source_field.path)
+                    for key, source_field in several.items()
+                    if source_field.path is not None
+                ]
         paths += [(("when",), condition.path) for condition in self.when]
         paths += [(("withdrawn",), condition.path) for condition in self.withdrawn]
         return paths if self.rows is None else [(("rows",), self.rows), *paths]
@@ -253,7 +257,11 @@ class RecordMapping:
         for several in self.objects.values():
             fields += several.values() if isinstance(several, Mapping) else ()
         withdrawn = {condition.path for condition in self.withdrawn}
-        return withdrawn | {one.path for one in fields if one.default is not None and one.path is not None}
+        return withdrawn | {
+            source_field.path
+            for source_field in fields
+            if source_field.default is not None and source_field.path is not None
+        }
 
 
 def as_text(value: Any) -> str:
@@ -338,14 +346,17 @@ class Uses:
     def __init__(self, mapping: RecordMapping) -> None:
         self.mapping = mapping
         self._maps: Mapping[str, Sequence[str]] = {
-            name: list(one.names) for name, one in mapping.fields.items() if one.names is not None
+            name: list(source_field.names)
+            for name, source_field in mapping.fields.items()
+            if source_field.names is not None
         }
         #: By field with a `map`: the values of records, as long as they are few.
         self.met: dict[str, set[str]] = {name: set() for name in self._maps}
         #: By field with a `threshold`: the scores of records.
         self.scores: dict[str, ScoreRange] = {
-            name: ScoreRange(one.threshold)
-            for name, one in mapping.fields.items() if one.threshold is not None
+            name: ScoreRange(source_field.threshold)
+            for name, source_field in mapping.fields.items()
+            if source_field.threshold is not None
         }
         #: By condition: the records tested, those for which it holds, and the values as long as they are few.
         self.asked = [0] * len(mapping.when)
@@ -369,11 +380,11 @@ class Uses:
         """Note the scores of a field with a `threshold`; values that are no numbers are ignored."""
         self.scores[field].add(column)
 
-    def note_condition(self, place: int, column: Sequence[Any], held: int) -> None:
+    def note_condition(self, number: int, column: Sequence[Any], held: int) -> None:
         """Note the values for which a condition was tested, and for how many records it holds."""
-        self.asked[place] += len(column)
-        self.held[place] += held
-        values = self.values[place]
+        self.asked[number] += len(column)
+        self.held[number] += held
+        values = self.values[number]
         if len(values) < _MOST:
             for text in _texts(column):
                 values[text] = None
@@ -383,4 +394,6 @@ def _texts(column: Iterable[Any]) -> dict[str, None]:
     """Return values as text, each once, without lists and objects."""
     with suppress(TypeError):  # lists and objects are not hashable
         column = dict.fromkeys(column)
-    return {as_text(one): None for one in column if isinstance(one, (str, int, float)) and one == one}
+    return {
+        as_text(value): None for value in column if isinstance(value, (str, int, float)) and value == value
+    }

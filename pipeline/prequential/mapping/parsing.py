@@ -82,28 +82,28 @@ stream, instance_id, y_true, ts, value
     if kind != LABELS and section.get("withdrawn") is not None:
         wrong = f"withdrawn: expected in a mapping of labels, not of {KINDS[kind]}"
         raise MappingError(("withdrawn",), wrong)
-    known = (*model.REQUIRED[kind], *model.OPTIONAL[kind])
+    field_names = (*model.REQUIRED[kind], *model.OPTIONAL[kind])
     for name in section:
-        if name not in known and name not in ABOUT:
-            hint = model.hint(str(name), known, ABOUT)
+        if name not in field_names and name not in ABOUT:
+            hint = model.hint(str(name), field_names, ABOUT)
             raise MappingError((name,), f"unknown field {name!r} of {KINDS[kind]}{hint}")
-    given = {name: one for name, one in section.items() if one is not None}
-    rows = _rows(given["rows"], bare) if "rows" in given else None
+    entries = {name: entry for name, entry in section.items() if entry is not None}
+    rows = _rows(entries["rows"], bare) if "rows" in entries else None
     parser = _MappingParser(bare, rows is not None)
-    single = [name for name in known if name in given and name not in model.SEVERAL]
-    fields = {name: parser.field(given[name], name) for name in single}
+    single = [name for name in field_names if name in entries and name not in model.SEVERAL]
+    fields = {name: parser.field(entries[name], name) for name in single}
     implied = [name for name in model.REQUIRED[kind] if name not in fields]
     fields |= {name: Field(Path("value", (name,), name if bare else f"value.{name}")) for name in implied}
     objects: dict[str, Any] = {
-        name: parser.fields(given[name], name) for name in ("segments", "quantiles") if name in given
+        name: parser.fields(entries[name], name) for name in ("segments", "quantiles") if name in entries
     }
-    if "y_proba" in given:
-        objects["y_proba"] = parser.probabilities(given["y_proba"], fields["y_pred"])
+    if "y_proba" in entries:
+        objects["y_proba"] = parser.probabilities(entries["y_proba"], fields["y_pred"])
     return model.RecordMapping(
         kind, section.get("format"), fields, objects,
-        parser.conditions(given["when"]) if "when" in given else (),
+        parser.conditions(entries["when"]) if "when" in entries else (),
         origin or MappingOrigin("the mapping"), frozenset(implied), rows,
-        parser.conditions(given["withdrawn"], "withdrawn") if "withdrawn" in given else (),
+        parser.conditions(entries["withdrawn"], "withdrawn") if "withdrawn" in entries else (),
     )  # fmt: skip
 
 
@@ -133,11 +133,11 @@ def same_names(
     return replace(parse(section, kind, bare=True, origin=origin), implied=frozenset(model.REQUIRED[kind]))
 
 
-def _by_column(given: Any) -> Any:
+def _by_column(columns: Any) -> Any:
     """Return a list of columns as columns by their names; anything else as it is."""
-    if isinstance(given, (list, tuple)) and given and all(isinstance(one, str) for one in given):
-        return {one: _as_step(one) for one in given}
-    return given
+    if isinstance(columns, (list, tuple)) and columns and all(isinstance(column, str) for column in columns):
+        return {column: _as_step(column) for column in columns}
+    return columns
 
 
 def _as_step(name: str) -> str:
@@ -188,15 +188,15 @@ class _MappingParser:
     def __init__(self, bare: bool, has_rows: bool) -> None:
         self._bare, self._has_rows = bare, has_rows
 
-    def field(self, given: Any, name: str, *above: Any) -> Field:
+    def field(self, declared: Any, name: str, *above: Any) -> Field:
         """Parse a field; `above` are the keys before it."""
         keys = (*above, name)
-        if isinstance(given, str):
-            return Field(self._path(given, keys))
-        if name == _ID and isinstance(given, list) and given:
-            return Field(parts=tuple(self._path(one, (*keys, place)) for place, one in enumerate(given)))
-        if not isinstance(given, Mapping):
-            wrong = f"{name} is {values.quoted(given)}: expected a path, or e.g. {{const: 1}}"
+        if isinstance(declared, str):
+            return Field(self._path(declared, keys))
+        if name == _ID and isinstance(declared, list) and declared:
+            return Field(parts=tuple(self._path(part, (*keys, index)) for index, part in enumerate(declared)))
+        if not isinstance(declared, Mapping):
+            wrong = f"{name} is {values.quoted(declared)}: expected a path, or e.g. {{const: 1}}"
             raise MappingError(keys, wrong)
         more: dict[str, Callable[[Any], Any]] = {}
         if name in model.TARGETS:
@@ -209,18 +209,22 @@ class _MappingParser:
             more["row"] = lambda text: Path.parse(text, self._bare, self._has_rows)
         else:
             more["default"] = _class
-        known = ("const", "path", *more)
-        for key in given:
-            if key not in known:
-                raise MappingError((*keys, key), f"unknown key {key!r} of {name}; known: {', '.join(known)}")
-        if ("const" in given) == ("path" in given) or ("const" in given and len(given) > 1):
+        known_keys = ("const", "path", *more)
+        for key in declared:
+            if key not in known_keys:
+                raise MappingError(
+                    (*keys, key), f"unknown key {key!r} of {name}; known: {', '.join(known_keys)}"
+                )
+        if ("const" in declared) == ("path" in declared) or ("const" in declared and len(declared) > 1):
             settings_of_path = f", and next to path {', '.join(more)}" if more else ""
             raise MappingError(keys, f"{name}: expected either const or path{settings_of_path}")
-        if "const" in given:
+        if "const" in declared:
             of_field = partial(_constant, above[0] if above else name)
-            return Field(const=self._value(of_field, given["const"], (*keys, "const")))
+            return Field(const=self._value(of_field, declared["const"], (*keys, "const")))
         settings = {
-            key: self._value(parser, given[key], (*keys, key)) for key, parser in more.items() if key in given
+            key: self._value(parser, declared[key], (*keys, key))
+            for key, parser in more.items()
+            if key in declared
         }
         cut = settings.keys() - {"default"}
         if cut & _CUT and cut != _CUT:
@@ -235,73 +239,77 @@ class _MappingParser:
                 f"{name}.default is {values.quoted(default)}: expected a value of its map: "
                 f"{', '.join(names)}",
             )
-        return Field(self._path(given["path"], (*keys, "path")), names=names, **settings)
+        return Field(self._path(declared["path"], (*keys, "path")), names=names, **settings)
 
-    def probabilities(self, given: Any, y_pred: Field) -> Mapping[str, model.ProbabilityField] | Path:
+    def probabilities(self, declared: Any, y_pred: Field) -> Mapping[str, model.ProbabilityField] | Path:
         """Parse the probabilities by class; for two classes, one probability determines the other."""
-        if isinstance(given, str):
-            return self._path(given, ("y_proba",))
-        given = _by_column(given)
-        if not isinstance(given, Mapping) or not given:
+        if isinstance(declared, str):
+            return self._path(declared, ("y_proba",))
+        declared = _by_column(declared)
+        if not isinstance(declared, Mapping) or not declared:
             raise MappingError(
                 ("y_proba",),
-                f"y_proba is {values.quoted(given)}: expected classes and the path of each one's probability",
+                f"y_proba is {values.quoted(declared)}: expected classes and the path "
+                "of each one's probability",
             )
         shares: dict[str, model.ProbabilityField] = {}
-        for key, one in given.items():
+        for key, entry in declared.items():
             name = self._value(_class, key, ("y_proba", key))
-            text, default = self._with_default(one, key)
+            text, default = self._with_default(entry, key)
             remainder = isinstance(text, str) and _REST.match(text.strip()) is not None
             path_text = _REST.sub("", text.strip(), count=1) if remainder else text
             path = self._path(path_text, ("y_proba", key))
             shares[as_text(name)] = model.ProbabilityField(path, remainder, default)
         if len(shares) == 1:
             [(name, share)] = shares.items()
-            others = {as_text(one) for one in (y_pred.above, y_pred.below) if one is not None}
-            others |= {as_text(one) for one in (y_pred.names or {}).values()}
-            if len(others) != _TWO or name not in others:
+            class_names = {as_text(value) for value in (y_pred.above, y_pred.below) if value is not None}
+            class_names |= {as_text(value) for value in (y_pred.names or {}).values()}
+            if len(class_names) != _TWO or name not in class_names:
                 raise MappingError(
                     ("y_proba",),
                     f"y_proba has the class {name!r} only: expected all classes; the other one of two is "
                     f"written as `1 - {share.path}`",
                 )
-            [other] = others - {name}
-            shares[other] = share._replace(is_remainder=not share.is_remainder)
+            [other_class] = class_names - {name}
+            shares[other_class] = share._replace(is_remainder=not share.is_remainder)
         return shares
 
-    def _with_default(self, given: Any, key: Any) -> tuple[Any, float | None]:
+    def _with_default(self, declared: Any, key: Any) -> tuple[Any, float | None]:
         """Return the path of a probability as text, and the value of records that have none there."""
-        if not isinstance(given, Mapping):
-            return given, None
-        for name in given:
+        if not isinstance(declared, Mapping):
+            return declared, None
+        for name in declared:
             if name not in ("path", "default"):
                 keys = ("y_proba", key, name)
                 raise MappingError(keys, f"unknown key {name!r} of y_proba.{key}; known: path, default")
-        default = given.get("default")
+        default = declared.get("default")
         if default is not None:
             default = self._value(_number, default, ("y_proba", key, "default"))
-        return given.get("path"), default
+        return declared.get("path"), default
 
-    def fields(self, given: Any, name: str) -> Mapping[str, Field] | Path:
+    def fields(self, declared: Any, name: str) -> Mapping[str, Field] | Path:
         """Parse segments by key, quantiles by level, or the path of an object."""
-        if isinstance(given, str):
-            return self._path(given, (name,))
-        given = _by_column(given)
-        if not isinstance(given, Mapping):
-            wrong = f"{name} is {values.quoted(given)}: expected keys and their paths"
+        if isinstance(declared, str):
+            return self._path(declared, (name,))
+        declared = _by_column(declared)
+        if not isinstance(declared, Mapping):
+            wrong = f"{name} is {values.quoted(declared)}: expected keys and their paths"
             raise MappingError((name,), wrong)
-        return {as_text(key): self.field(one, key, name) for key, one in given.items()}
+        return {as_text(key): self.field(entry, key, name) for key, entry in declared.items()}
 
-    def conditions(self, given: Any, key: str = "when") -> tuple[RecordCondition, ...]:
+    def conditions(self, declared: Any, key: str = "when") -> tuple[RecordCondition, ...]:
         """Parse one condition, or a list of conditions that must all hold."""
-        return tuple(self._condition(one, key) for one in (given if isinstance(given, list) else [given]))
+        return tuple(
+            self._condition(condition, key)
+            for condition in (declared if isinstance(declared, list) else [declared])
+        )
 
-    def _condition(self, given: Any, key: str) -> RecordCondition:
-        match = _CONDITION.fullmatch(given.strip()) if isinstance(given, str) else None
-        path, value = (given, "") if match is None else (match[1], match[3])
+    def _condition(self, declared: Any, key: str) -> RecordCondition:
+        match = _CONDITION.fullmatch(declared.strip()) if isinstance(declared, str) else None
+        path, value = (declared, "") if match is None else (match[1], match[3])
         if isinstance(path, str) and (_COMPARISON.search(_QUOTED.sub("", path)) or value.startswith("=")):
             raise MappingError(
-                (key,), f"{key}: {values.quoted(given)}: expected a path, PATH = VALUE or PATH != VALUE"
+                (key,), f"{key}: {values.quoted(declared)}: expected a path, PATH = VALUE or PATH != VALUE"
             )
         if match is None:
             return RecordCondition(self._path(path, (key,)))
@@ -311,9 +319,9 @@ class _MappingParser:
         path: Path = self._value(lambda text: Path.parse(text, self._bare, self._has_rows), text, keys)
         return path
 
-    def _value(self, parser: Callable[[Any], Any], given: Any, keys: Sequence[Any]) -> Any:
+    def _value(self, parser: Callable[[Any], Any], value: Any, keys: Sequence[Any]) -> Any:
         try:
-            return parser(given)
+            return parser(value)
         except ValueError as error:
             raise MappingError(keys, f"{'.'.join(map(str, keys))}: {error}") from error
 

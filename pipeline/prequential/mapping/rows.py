@@ -26,7 +26,7 @@ class SourceColumns(Protocol):
         """Return the value of every record at a path; None where there is none."""
         ...
 
-    def has_null(self, path: Path, place: int) -> bool:
+    def has_null(self, path: Path, index: int) -> bool:
         """Whether a record without a value at a path has it as null."""
         ...
 
@@ -40,9 +40,9 @@ def pick(values: Sequence[Any], keys: tuple[str, ...]) -> list[Any]:
     column = list(values)
     try:
         for key in keys:
-            column = [one[key] for one in column]
+            column = [value[key] for value in column]
     except (KeyError, TypeError, IndexError):
-        return [follow(one, keys) for one in values]
+        return [follow(value, keys) for value in values]
     return column
 
 
@@ -56,16 +56,16 @@ def has_name(value: Any, keys: tuple[str, ...]) -> bool:
     return isinstance(above, Mapping) and keys[-1] in above
 
 
-def follow(one: Any, keys: tuple[str, ...]) -> Any:
+def follow(value: Any, keys: tuple[str, ...]) -> Any:
     """Return the entry of a value below these names or places; None if there is none."""
     for key in keys:
-        if isinstance(one, Mapping):
-            one = one.get(key)
-        elif isinstance(one, (list, tuple)) and key.isdigit() and int(key) < len(one):
-            one = one[int(key)]
+        if isinstance(value, Mapping):
+            value = value.get(key)
+        elif isinstance(value, (list, tuple)) and key.isdigit() and int(key) < len(value):
+            value = value[int(key)]
         else:
             return None
-    return one
+    return value
 
 
 if TYPE_CHECKING:
@@ -94,12 +94,14 @@ class RowColumns:
 
     def __init__(self, table: SourceColumns, path: Path, paths: Iterable[Path] = ()) -> None:
         self._table, self.path = table, path
-        self.places: list[int] = []
+        self.record_indices: list[int] = []
         self.numbers: list[int] = []
         self.refused: dict[int, str] = {}
         self._rows: list[Any] = []
-        wanted = {one.keys[0] for one in paths if one.root == ROW and one.keys}
-        for place, value in enumerate(table.column(path)):
+        wanted = {
+            wanted_path.keys[0] for wanted_path in paths if wanted_path.root == ROW and wanted_path.keys
+        }
+        for record_index, value in enumerate(table.column(path)):
             try:
                 rows = rows_of(path.text, value, wanted)
             except ValueError as error:
@@ -108,51 +110,54 @@ class RowColumns:
             else:
                 numbers = range(len(rows))
             self._rows += rows
-            self.places += [place] * len(rows)
+            self.record_indices += [record_index] * len(rows)
             self.numbers += numbers
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def take(self, places: Sequence[int]) -> Self:
-        """Return the rows at these places, in the order of `places`, as a batch of their own."""
-        some = copy(self)
-        some._rows, some.places, some.numbers = (
-            [every[place] for place in places] for every in (self._rows, self.places, self.numbers)
+    def take(self, row_indices: Sequence[int]) -> Self:
+        """Return the rows at these places, in the order of `row_indices`, as a batch of their own."""
+        selection = copy(self)
+        selection._rows, selection.record_indices, selection.numbers = (
+            [every[row_index] for row_index in row_indices]
+            for every in (self._rows, self.record_indices, self.numbers)
         )
-        some.refused = {
-            index: self.refused[place] for index, place in enumerate(places) if place in self.refused
+        selection.refused = {
+            index: self.refused[row_index]
+            for index, row_index in enumerate(row_indices)
+            if row_index in self.refused
         }
-        return some
+        return selection
 
     def column(self, path: Path) -> list[Any]:
         """Return the value of every row, or of its record, at a path; None where there is none."""
         if path.root == ROW:
             return [_single(follow(row, path.keys)) for row in self._rows]
         column = self._table.column(path)
-        return [column[place] for place in self.places]
+        return [column[record_index] for record_index in self.record_indices]
 
-    def has_null(self, path: Path, place: int) -> bool:
+    def has_null(self, path: Path, index: int) -> bool:
         """Whether a row, or its record, without a value at a path has it as null."""
         if path.root != ROW:
-            return self._table.has_null(path, self.places[place])
-        return path.keys != () and has_name(self._rows[place], path.keys)
+            return self._table.has_null(path, self.record_indices[index])
+        return path.keys != () and has_name(self._rows[index], path.keys)
 
     def has(self, path: Path) -> bool:
         """Whether any row has the path, even with the value null."""
         return any(
-            follow(row, path.keys) is not None or self.has_null(path, place)
-            for place, row in enumerate(self._rows)
+            follow(row, path.keys) is not None or self.has_null(path, index)
+            for index, row in enumerate(self._rows)
         )
 
-    def named(self, place: int, reason: str) -> str:
+    def named(self, index: int, reason: str) -> str:
         """Return the reason why a row is invalid, with the number of the row within its record.
 
         >>> from prequential.mapping.translation import KafkaRecords
         >>> RowColumns(KafkaRecords([[5]]), Path.parse("value")).named(0, "row is 5: expected a probability")
         'row 0: row is 5: expected a probability'
         """
-        number = self.numbers[place]
+        number = self.numbers[index]
         return reason if number == _NONE else f"row {number}: {reason}"
 
 
@@ -174,19 +179,21 @@ def rows_of(path: str, value: Any, wanted: Iterable[str] = ()) -> list[Any]:
     if not isinstance(value, (list, tuple)):
         expected = "an array, or tensors with shape and data"
         raise ValueError(f"{path} is {values.quoted(value)}: expected {expected}")
-    if not value or not all(isinstance(one, Mapping) and "name" in one and "shape" in one for one in value):
+    if not value or not all(
+        isinstance(tensor, Mapping) and "name" in tensor and "shape" in tensor for tensor in value
+    ):
         return list(value)
     wanted = set(wanted)
     tensors = {
-        one["name"]: _rows_of_tensor(f"the tensor {one['name']!r} of {path}", one)
-        for one in value if not wanted or one["name"] in wanted
+        tensor["name"]: _rows_of_tensor(f"the tensor {tensor['name']!r} of {path}", tensor)
+        for tensor in value if not wanted or tensor["name"] in wanted
     }  # fmt: skip
     counts = {name: len(rows) for name, rows in tensors.items()}
     if len(set(counts.values())) > 1:
         counted = ", ".join(f"{name!r} has {count}" for name, count in counts.items())
         raise ValueError(f"{path} has tensors with different numbers of rows: {counted}")
     if not tensors:
-        names = ", ".join(str(one["name"]) for one in value)
+        names = ", ".join(str(tensor["name"]) for tensor in value)
         raise ValueError(f"{path} has no tensor {' or '.join(sorted(wanted))}: it has {names}")
     return [dict(zip(tensors, row)) for row in zip(*tensors.values())]
 
@@ -195,14 +202,21 @@ def _rows_of_tensor(name: str, tensor: Mapping[str, Any]) -> list[Any]:
     """Return the rows of a tensor, nested as its shape is; a row of one element is an array of one."""
     shape, data = map(_plain, (tensor.get("shape"), tensor.get("data")))
     if isinstance(shape, (list, tuple)):
-        shape = [int(one) if isinstance(one, str) and _INTEGER.fullmatch(one) else one for one in shape]
-    if not isinstance(shape, (list, tuple)) or not shape or not all(_is_size(one) for one in shape):
+        shape = [
+            int(dimension) if isinstance(dimension, str) and _INTEGER.fullmatch(dimension) else dimension
+            for dimension in shape
+        ]
+    if (
+        not isinstance(shape, (list, tuple))
+        or not shape
+        or not all(_is_size(dimension) for dimension in shape)
+    ):
         expected = "whole numbers, first that of rows"
         raise ValueError(f"{name} has shape {values.quoted(shape)}: expected {expected}")
     if not isinstance(data, (list, tuple)):
         raise ValueError(f"{name} has no data in JSON: expected an array (no binary extension)")
-    sizes = [int(one) for one in shape]
-    is_nested = any(isinstance(one, (list, tuple)) for one in data)
+    sizes = [int(dimension) for dimension in shape]
+    is_nested = any(isinstance(value, (list, tuple)) for value in data)
     if is_nested and not _has_sizes(data, sizes):
         raise ValueError(f"{name} has nested data: expected arrays as in its shape {sizes}")
     if is_nested:
@@ -237,7 +251,7 @@ def _has_sizes(data: Any, sizes: Sequence[int]) -> bool:
         return not isinstance(data, (list, tuple))
     return (
         isinstance(data, (list, tuple)) and len(data) == sizes[0]
-        and all(_has_sizes(one, sizes[1:]) for one in data)
+        and all(_has_sizes(part, sizes[1:]) for part in data)
     )  # fmt: skip
 
 

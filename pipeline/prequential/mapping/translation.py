@@ -73,13 +73,13 @@ class KafkaRecords:
         if roots is None:
             return [None] * self._count
         if path.root == "headers":
-            return [_header(one, path.keys[0]) for one in roots]
+            return [_header(headers, path.keys[0]) for headers in roots]
         return pick(roots, path.keys)
 
-    def has_null(self, path: Path, place: int) -> bool:
+    def has_null(self, path: Path, index: int) -> bool:
         """Whether a record without a value at a path has it as null."""
         roots = self._roots[path.root]
-        return roots is not None and has_name(roots[place], path.keys)
+        return roots is not None and has_name(roots[index], path.keys)
 
 
 def _header(headers: Any, name: str) -> Any:
@@ -130,21 +130,21 @@ class Translator:
         kept = self._kept(table, count)
         batch = _Batch(table, kept, {})
         if isinstance(table, RowColumns) and table.refused:
-            batch.reasons.update({place: table.refused[place] for place in kept if place in table.refused})
+            batch.reasons.update({index: table.refused[index] for index in kept if index in table.refused})
         fields: dict[str, FieldColumn] = {}
         for name in self._struct.__struct_fields__:
             fields[name] = self._column(name, batch, fields.get("stream"))
         if "y_proba" in mapping.objects:
             fields["y_proba"] = self._named_as_predictions(fields["y_proba"], fields["y_pred"], batch)
         if isinstance(table, RowColumns):
-            batch.reasons.update((place, table.named(place, why)) for place, why in batch.reasons.items())
+            batch.reasons.update((index, table.named(index, why)) for index, why in batch.reasons.items())
         return Translated(self._struct, fields, count, kept, batch.reasons)
 
     @property
     def paths_of_times(self) -> list[Path]:
         """The paths of times and conditions, which is all that `times` reads."""
-        one = self.mapping.fields.get("ts")
-        paths = [] if one is None else one.paths
+        time_field = self.mapping.fields.get("ts")
+        paths = [] if time_field is None else time_field.paths
         return [*paths, *(condition.path for condition in self._conditions)]
 
     def times(self, table: SourceColumns) -> tuple[frozenset[int], list[int | None] | None]:
@@ -173,47 +173,47 @@ class Translator:
         for number, condition in enumerate(self._conditions):
             column, asked = table.column(condition.path), kept
             if condition.value is not None or not {*map(type, column)} <= _NEVER_ABSENT:
-                kept = [one for one in kept if _holds(condition, column[one])]
+                kept = [index for index in kept if _holds(condition, column[index])]
             if number < len(self.mapping.when):
-                self.uses.note_condition(number, [column[place] for place in asked], len(kept))
+                self.uses.note_condition(number, [column[index] for index in asked], len(kept))
         return kept
 
     def _column(self, name: str, batch: _Batch, streams: Any) -> Any:
         """Return the values of one field; `streams` are those of the field `stream`."""
         mapping = self.mapping
         if name == "y_proba":
-            given: Any = mapping.objects.get(name)
-            if isinstance(given, Path):
-                named = self._named_by_place(given, batch, streams)
-                return batch.converted(named, given, conversion.probabilities)
-            return None if given is None else _probabilities(given, batch)
+            declared: Any = mapping.objects.get(name)
+            if isinstance(declared, Path):
+                named = self._named_by_place(declared, batch, streams)
+                return batch.converted(named, declared, conversion.probabilities)
+            return None if declared is None else _probabilities(declared, batch)
         if name in mapping.objects:
             return _object_of(name, mapping.objects[name], batch)
-        one = mapping.fields.get(name)
-        if one is None:
+        field = mapping.fields.get(name)
+        if field is None:
             return None
         if name == "instance_id":
-            return _ids(one, batch)
-        if one.path is None:
-            return [conversion.CONVERTERS[name](name, one.const)] * len(batch.kept)
-        column = batch.column(one.path, one.default)
+            return _ids(field, batch)
+        if field.path is None:
+            return [conversion.CONVERTERS[name](name, field.const)] * len(batch.kept)
+        column = batch.column(field.path, field.default)
         self.uses.note_values(name, column)
-        if one.threshold is not None:
+        if field.threshold is not None:
             self.uses.note_scores(name, column)
-        if name in TARGETS and one.threshold is None:
-            column = self._targets(column, streams if one.names is None else ())
-        converter = _converter(name, one)
+        if name in TARGETS and field.threshold is None:
+            column = self._targets(column, streams if field.names is None else ())
+        converter = _converter(name, field)
         if name == "ts" and self.clocks is not None:
-            times = partial(conversion.time, unit=one.unit, timezone=one.timezone)
+            times = partial(conversion.time, unit=field.unit, timezone=field.timezone)
             converter = partial(times, clocks=self.clocks)
         if name == "y_true":
             withdrawn = batch.holding(mapping.withdrawn) if mapping.withdrawn else frozenset()
             if withdrawn:
                 column = [None if index in withdrawn else value for index, value in enumerate(column)]
             return batch.converted(
-                column, one.path, converter, required=True, nullable=self._withdraws, withdrawn=withdrawn
+                column, field.path, converter, required=True, nullable=self._withdraws, withdrawn=withdrawn
             )
-        return batch.converted(column, one.path, converter, required=name in _REQUIRED)
+        return batch.converted(column, field.path, converter, required=name in _REQUIRED)
 
     def _named_by_place(self, path: Path, batch: _Batch, streams: Any) -> list[Any]:
         """Return the values of a path, with arrays of probabilities as objects by class."""
@@ -233,27 +233,27 @@ class Translator:
             named.append(value)
         return named
 
-    def _named_as_predictions(self, given: Any, predictions: Any, batch: _Batch) -> FieldColumn:
+    def _named_as_predictions(self, column: Any, predictions: Any, batch: _Batch) -> FieldColumn:
         """Return probabilities whose classes are named as the same values in predictions.
 
         The `map` of predictions also applies to these classes. Text such as `1.0` or `True` is read as a
         number or a boolean if the prediction is one, or if the source contains only text.
         """
         names = self.mapping.fields["y_pred"].names
-        known = {*map(as_text, (names or {}).values())}
+        mapped_names = {*map(as_text, (names or {}).values())}
 
         def renamed(name: str, plain: bool) -> str:
             read = as_text(values.class_of_text(name)) if plain else name
-            if names is None or read in known:
+            if names is None or read in mapped_names:
                 return read
             return as_text(names.get(name, names.get(as_text(values.class_of_text(name)), read)))
 
         types = {*map(type, predictions)}
-        if isinstance(given, ObjectColumns) and (self._text or types == {str} or types <= _NO_TEXT):
-            made = tuple(renamed(name, self._text or types <= _NO_TEXT) for name in given.names)
-            if len(set(made)) == len(made):
-                return given._replace(names=made)
-        probabilities = given.objects() if isinstance(given, ObjectColumns) else given
+        if isinstance(column, ObjectColumns) and (self._text or types == {str} or types <= _NO_TEXT):
+            renamed_classes = tuple(renamed(name, self._text or types <= _NO_TEXT) for name in column.names)
+            if len(set(renamed_classes)) == len(renamed_classes):
+                return column._replace(names=renamed_classes)
+        probabilities = column.objects() if isinstance(column, ObjectColumns) else column
         new_names = {
             (name, plain): renamed(name, plain)
             for name in set().union(*filter(None, probabilities)) for plain in (False, True)
@@ -276,8 +276,8 @@ class Translator:
         tasks = {name: self._task_of(name) for name in set(streams) if name is not None}
         if not {"regression", "multilabel"}.isdisjoint(tasks.values()):
             by_task = {"regression": conversion.number_of_text, "multilabel": _set_of_text}
-            other = values.class_of_text if self._text else _same
-            return [by_task.get(tasks.get(name, ""), other)(value) for name, value in zip(streams, column)]
+            of_class = values.class_of_text if self._text else _same
+            return [by_task.get(tasks.get(name, ""), of_class)(value) for name, value in zip(streams, column)]
         return list(map(values.class_of_text, column)) if self._text else column
 
 
@@ -300,7 +300,7 @@ class _Batch:
         """Return the values of the selected records at a path, or the default where there is none."""
         column = self._table.column(path)
         if len(self.kept) != len(column):
-            column = [column[place] for place in self.kept]
+            column = [column[index] for index in self.kept]
         if default is not None:
             column = [default if conversion.is_absent(value) else value for value in column]
         return column
@@ -318,7 +318,7 @@ class _Batch:
         """The number of each selected row within its record; None if records have no rows."""
         if not isinstance(self._table, RowColumns):
             return None
-        return [self._table.numbers[place] for place in self.kept]
+        return [self._table.numbers[index] for index in self.kept]
 
     def fail(self, index: int, reason: str) -> None:
         """Mark a record as invalid; only its first reason is kept."""
@@ -333,55 +333,55 @@ class _Batch:
         An absent value is invalid if it is `required`, unless it is `nullable` and the record has it as null,
         or its index is `withdrawn`.
         """
-        made = whole_column(convert, column)
-        if made is not None:
-            return made
-        made = []
+        converted_values = whole_column(convert, column)
+        if converted_values is not None:
+            return converted_values
+        converted_values = []
         for index, value in enumerate(column):
             if conversion.is_absent(value):
                 is_null = index in withdrawn or (nullable and self._table.has_null(path, self.kept[index]))
                 if required and not is_null:
                     self.fail(index, f"{path} is missing")
-                made.append(None)
+                converted_values.append(None)
                 continue
             try:
-                made.append(convert(path.text, value))
+                converted_values.append(convert(path.text, value))
             except ValueError as error:
                 self.fail(index, str(error))
-                made.append(None)
-        return made
+                converted_values.append(None)
+        return converted_values
 
     def made_of(self, values: Iterable[tuple[Any, ...]], make: Callable[..., Any]) -> list[Any]:
         """Return what `make` makes of the values of each record; None where one is absent, or for invalid."""
-        made: list[Any] = []
+        results: list[Any] = []
         for index, parts in enumerate(values):
             try:
-                made.append(None if None in parts else make(*parts))
+                results.append(None if None in parts else make(*parts))
             except ValueError as error:
                 self.fail(index, str(error))
-                made.append(None)
-        return made
+                results.append(None)
+        return results
 
 
-def _ids(one: Field, batch: _Batch) -> list[Any]:
+def _ids(field: Field, batch: _Batch) -> list[Any]:
     """Return the instances' ids; within a record, each row has the record's id and its own number."""
-    if one.parts:
-        ids = _together(one.parts, batch)
-    elif one.path is None:
-        ids = [conversion.instance("instance_id", one.const)] * len(batch.kept)
+    if field.parts:
+        ids = _together(field.parts, batch)
+    elif field.path is None:
+        ids = [conversion.instance("instance_id", field.const)] * len(batch.kept)
     else:
-        column = batch.column(one.path)
-        whole = whole_numbers(column) if one.row is None and batch.numbers is None else None
+        column = batch.column(field.path)
+        whole = whole_numbers(column) if field.row is None and batch.numbers is None else None
         if whole is not None:
             return whole
-        ids = batch.converted(column, one.path, conversion.instance, required=True)
+        ids = batch.converted(column, field.path, conversion.instance, required=True)
     numbers: Sequence[Any] | None = batch.numbers
-    if one.row is not None:
-        column = batch.column(one.row)
-        numbers = batch.converted(column, one.row, conversion.integer, required=True)
-    elif numbers is None or any(path.root == ROW for path in one.paths):
+    if field.row is not None:
+        column = batch.column(field.row)
+        numbers = batch.converted(column, field.row, conversion.integer, required=True)
+    elif numbers is None or any(path.root == ROW for path in field.paths):
         return ids
-    return batch.made_of(zip(ids, numbers), partial(conversion.of_row, ", ".join(map(str, one.paths))))
+    return batch.made_of(zip(ids, numbers), partial(conversion.of_row, ", ".join(map(str, field.paths))))
 
 
 def _together(paths: tuple[Path, ...], batch: _Batch) -> list[Any]:
@@ -393,46 +393,52 @@ def _together(paths: tuple[Path, ...], batch: _Batch) -> list[Any]:
     return batch.made_of(zip(*columns), lambda *parts: conversion.together(text, parts))
 
 
-def _probabilities(given: Mapping[str, ProbabilityField], batch: _Batch) -> Any:
+def _probabilities(share_fields: Mapping[str, ProbabilityField], batch: _Batch) -> Any:
     columns = []
-    for one in given.values():
-        convert = conversion.remainder if one.is_remainder else conversion.share
-        columns.append(batch.converted(batch.column(one.path, one.default), one.path, convert))
+    for share_field in share_fields.values():
+        convert = conversion.remainder if share_field.is_remainder else conversion.share
+        columns.append(
+            batch.converted(batch.column(share_field.path, share_field.default), share_field.path, convert)
+        )
     numbers = np.array(columns, np.float64)  # (classes, records), NaN for None
     if len(columns) and (numbers.sum(0) <= messages.SUM_SURELY_WITHIN).all():  # needs no closer look
-        return ObjectColumns(tuple(given), columns, numbers)
+        return ObjectColumns(tuple(share_fields), columns, numbers)
     if any(None in column for column in columns):
-        _refuse_parts(list(given.values()), columns, batch)
-    made = ObjectColumns(tuple(given), columns).objects()
-    for index, probabilities in enumerate(made):
+        _refuse_parts(list(share_fields.values()), columns, batch)
+    objects = ObjectColumns(tuple(share_fields), columns).objects()
+    for index, probabilities in enumerate(objects):
         if probabilities and sum(probabilities.values()) > messages.SUM_SURELY_WITHIN:
             try:
                 messages.check_probabilities(probabilities)
             except ValueError as error:
                 batch.fail(index, str(error))
-    return made
+    return objects
 
 
-def _refuse_parts(given: list[Any], columns: list[list[Any]], batch: _Batch) -> None:
+def _refuse_parts(share_fields: list[Any], columns: list[list[Any]], batch: _Batch) -> None:
     """Mark records as invalid in which some classes have a probability and others have none."""
     for index, shares in enumerate(zip(*columns)):
         if None in shares:
-            known = next((place for place, share in enumerate(shares) if share is not None), None)
-            if known is not None:
-                absent = given[shares.index(None)].path
-                batch.fail(index, conversion.missing_probability(absent.text, given[known].path.text))
+            with_share = next(
+                (class_index for class_index, share in enumerate(shares) if share is not None), None
+            )
+            if with_share is not None:
+                absent = share_fields[shares.index(None)].path
+                batch.fail(
+                    index, conversion.missing_probability(absent.text, share_fields[with_share].path.text)
+                )
 
 
-def _object_of(name: str, given: Any, batch: _Batch) -> Any:
+def _object_of(name: str, declared: Any, batch: _Batch) -> Any:
     """Return the values of a field that is an object: of segments by key, or of quantiles by level."""
-    if isinstance(given, Path):
-        return _whole(given, batch, conversion.segments if name == "segments" else conversion.quantiles)
+    if isinstance(declared, Path):
+        return _whole(declared, batch, conversion.segments if name == "segments" else conversion.quantiles)
     columns = [
-        [conversion.CONVERTERS[name](key, one.const)] * len(batch.kept) if one.path is None
-        else batch.converted(batch.column(one.path, one.default), one.path, _converter(name, one))
-        for key, one in given.items()
+        [conversion.CONVERTERS[name](key, field.const)] * len(batch.kept) if field.path is None
+        else batch.converted(batch.column(field.path, field.default), field.path, _converter(name, field))
+        for key, field in declared.items()
     ]  # fmt: skip
-    return ObjectColumns(tuple(given), columns)
+    return ObjectColumns(tuple(declared), columns)
 
 
 def _whole(path: Path | None, batch: _Batch, convert: Converter) -> Any:
@@ -440,14 +446,14 @@ def _whole(path: Path | None, batch: _Batch, convert: Converter) -> Any:
     return None if path is None else batch.converted(batch.column(path), path, convert)
 
 
-def _converter(name: str, one: Field) -> Converter:
+def _converter(name: str, field: Field) -> Converter:
     convert = conversion.CONVERTERS[name]
-    if one.threshold is not None:
-        return partial(conversion.above_or_below, field=one)
-    if one.names is not None:
-        return lambda path, value: convert(path, conversion.one_of(path, value, one))
-    if one.unit is not None or one.timezone is not None:
-        return partial(conversion.time, unit=one.unit, timezone=one.timezone)
+    if field.threshold is not None:
+        return partial(conversion.above_or_below, field=field)
+    if field.names is not None:
+        return lambda path, value: convert(path, conversion.one_of(path, value, field))
+    if field.unit is not None or field.timezone is not None:
+        return partial(conversion.time, unit=field.unit, timezone=field.timezone)
     return convert
 
 

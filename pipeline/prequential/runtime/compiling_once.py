@@ -46,10 +46,10 @@ def _lock_file() -> IO[bytes] | None:
     """Return the file to lock, in the given folder for loops, else in the one for temporary files."""
     package = str(Path(__file__).parent)
     temporary = f"prequential-loops-{os.getuid()}-{sha256(package.encode()).hexdigest()[:16]}.lock"
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    places = [Path(given) / "prequential-loops.lock"] if given else []
-    for place in (*places, Path(tempfile.gettempdir()) / temporary):
+    cache_folder = os.environ.get("NUMBA_CACHE_DIR")
+    paths = [Path(cache_folder) / "prequential-loops.lock"] if cache_folder else []
+    for path in (*paths, Path(tempfile.gettempdir()) / temporary):
         with suppress(OSError):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            return place.open("ab")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return path.open("ab")
     return None

@@ -138,12 +138,12 @@ def exposition(
     `families` are names behind the prefix, kinds, helps, and samples: labels, as `labels` writes them, and
     values.
     """
-    found = []
+    shown_families = []
     for name, kind, help, samples in families:
-        found.append(Family(prefix + name, kind, help, labels(group=group)))
-        for about, value in samples:
-            found[-1].add(about, value)
-    return "".join(one.text() for one in found)
+        shown_families.append(Family(prefix + name, kind, help, labels(group=group)))
+        for label_values, value in samples:
+            shown_families[-1].add(label_values, value)
+    return "".join(family.text() for family in shown_families)
 
 
 #: Fewest characters of a token: 16 hex digits can't be guessed over a network.
@@ -189,8 +189,10 @@ class Access:
 
 def _given(authorization: str) -> bytes:
     """The token that a request carries; empty if it has none."""
-    scheme, _, given = authorization.partition(" ")
-    content = given.strip().encode(errors="surrogateescape")  # bytes that are no UTF-8 are wrong, no error
+    scheme, _, credentials = authorization.partition(" ")
+    content = credentials.strip().encode(
+        errors="surrogateescape"
+    )  # bytes that are no UTF-8 are wrong, no error
     if scheme.lower() == "bearer":
         return content
     if scheme.lower() == "basic":
@@ -334,7 +336,7 @@ class HttpServer(ABC):
             await asyncio.sleep(0)
         self._server.close()
         connections = self._runner.server.connections if self._runner.server else []
-        transports = [one.transport for one in connections if one.transport is not None]
+        transports = [connection.transport for connection in connections if connection.transport is not None]
         await self._runner.cleanup()
         for transport in transports:  # what a client doesn't read would keep its socket
             transport.abort()
@@ -380,9 +382,9 @@ def address(scheme: str, host: str, port: int) -> str:
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-async def in_thread(made: Callable[[], T]) -> T:
-    """What `made` returns, or raises: called in a thread, so that the event loop goes on meanwhile."""
-    return await asyncio.get_running_loop().run_in_executor(None, made)
+async def in_thread(work: Callable[[], T]) -> T:
+    """What `work` returns, or raises: called in a thread, so that the event loop goes on meanwhile."""
+    return await asyncio.get_running_loop().run_in_executor(None, work)
 
 
 def response(
@@ -440,8 +442,8 @@ class Endpoint(HttpServer):
     async def _allowed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path in _PROBES or self._may_read(request):
             return await handler(request)
-        said = b"expected Authorization: Bearer and http.token\n"
-        return response(request, 401, TEXT, said, {"WWW-Authenticate": "Bearer"})
+        expectation = b"expected Authorization: Bearer and http.token\n"
+        return response(request, 401, TEXT, expectation, {"WWW-Authenticate": "Bearer"})
 
     async def _get(self, request: web.Request) -> web.Response:
         answer = self._paths.get(request.path, lambda: (404, TEXT, b"not found\n"))

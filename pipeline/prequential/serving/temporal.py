@@ -80,8 +80,8 @@ class TemporalCorrection:
         dict
             By class; they add up to 1, unless all are 0.
         """
-        given = self.model.predict_proba_one(x)
-        corrected = {y: p * self._factor(y) for y, p in given.items()}
+        probabilities = self.model.predict_proba_one(x)
+        corrected = {y: p * self._factor(y) for y, p in probabilities.items()}
         total = added(corrected.values())
         return {y: p / total for y, p in corrected.items()} if total > 0 else corrected
 

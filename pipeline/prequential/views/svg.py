@@ -125,28 +125,28 @@ class Plot:
 
     def _parts(self, letters: int) -> Iterator[str]:
         """Yield the elements of the plot, with the names' first `letters` letters."""
-        places = [np.asarray(line.x, np.float64) for line in self.lines]
-        points = [_known(x, line.y) for x, line in zip(places, self.lines)]
+        all_xs = [np.asarray(line.x, np.float64) for line in self.lines]
+        points = [_finite_points(x, line.y) for x, line in zip(all_xs, self.lines)]
         low, high = self._heights([y for _, y in points])
-        left = min((float(x.min()) for x in places if len(x)), default=0.0)
-        right = max((float(x.max()) for x in places if len(x)), default=1.0)
-        right = right if right > left else left + 1
+        x_low = min((float(x.min()) for x in all_xs if len(x)), default=0.0)
+        x_high = max((float(x.max()) for x in all_xs if len(x)), default=1.0)
+        x_high = x_high if x_high > x_low else x_low + 1
         title = escape(printable(self.title))
         yield f'<text x="{_LEFT}" y="14" font-size="13" font-weight="bold">{title}</text>'
-        yield from self._bands(left, right, _width(letters))
+        yield from self._bands(x_low, x_high, _width(letters))
         yield from _rules(low, high)
-        yield from self._axis(left, right)
-        for place in self.dashed:
-            at = _across(place, left, right)
+        yield from self._axis(x_low, x_high)
+        for position in self.dashed:
+            pixel = _across(position, x_low, x_high)
             yield (
-                f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{_TOP}" y2="{_BOTTOM}" '
+                f'<line x1="{pixel:.1f}" x2="{pixel:.1f}" y1="{_TOP}" y2="{_BOTTOM}" '
                 'stroke="currentColor" stroke-opacity="0.5" stroke-dasharray="5 4"/>'
             )
         looks = count()
         ends: list[tuple[float, str, str]] = []
         for line, (xs, ys) in zip(self.lines, points):
             colour, dash = ("#888", "3 3") if line.faint else _look(line.look, looks)
-            drawn = [(_across(xs[i], left, right), _up(ys[i], low, high)) for i in _extremes(ys)]
+            drawn = [(_across(xs[i], x_low, x_high), _up(ys[i], low, high)) for i in _extremes(ys)]
             yield _drawn(drawn, colour, dash, line.faint)
             if drawn and line.name:
                 # The value comes first: behind a name such as "model", it would read as its number.
@@ -154,7 +154,7 @@ class Plot:
         for row, (name, marked) in enumerate(self.marks.items()):
             colour, _ = _look(None, looks)
             top = _BOTTOM - _MARK * (len(self.marks) - row)
-            pixels = dict.fromkeys(round(_across(place, left, right), 1) for place in marked)
+            pixels = dict.fromkeys(round(_across(position, x_low, x_high), 1) for position in marked)
             path = "".join(f"M{x} {top}v{_MARK}" for x in pixels)
             yield f'<path d="{path}" stroke="{colour}" stroke-width="1.5"/>'
             ends.append((top + _MARK, _short(name, letters), colour))
@@ -170,30 +170,32 @@ class Plot:
         least, most = self._bounds
         return max(low - air, least), min(high + air, most)
 
-    def _bands(self, left: float, right: float, end: float) -> Iterator[str]:
+    def _bands(self, x_low: float, x_high: float, end: float) -> Iterator[str]:
         free = 0.0
-        for place, band in enumerate(sorted(self.bands), 1):
-            start = _across(band.start, left, right)
-            width = max(2.0, _across(right if band.end is None else band.end, left, right) - start)
+        for incident_number, band in enumerate(sorted(self.bands), 1):
+            start = _across(band.start, x_low, x_high)
+            width = max(2.0, _across(x_high if band.end is None else band.end, x_low, x_high) - start)
             name = escape(printable(band.name))
             yield (
                 f'<rect x="{start:.1f}" y="{_BOTTOM + _LANE_GAP}" width="{width:.1f}" '
                 f'height="{_LANE}" fill="#c0392b" fill-opacity="0.75">'
-                f"<title>incident {place}: {name}</title></rect>"
+                f"<title>incident {incident_number}: {name}</title></rect>"
             )
-            text = f"◆ {place} {name}"
+            text = f"◆ {incident_number} {name}"
             if start >= free and start + _LETTER * len(text) <= end:
                 yield f'<text x="{start:.1f}" y="{_TOP - 6}" fill="#c0392b">{text}</text>'
                 free = start + _LETTER * len(text)
 
-    def _axis(self, left: float, right: float) -> Iterator[str]:
+    def _axis(self, x_low: float, x_high: float) -> Iterator[str]:
         if self.timed:  # both ends, within the plot
-            shown = [(x, anchor, _moment(x, right - left)) for x, anchor in ((left, "start"), (right, "end"))]
+            shown = [
+                (x, anchor, _moment(x, x_high - x_low)) for x, anchor in ((x_low, "start"), (x_high, "end"))
+            ]
         else:
-            shown = [(x, "middle", f"{x:,.12g}") for x in _ticks(left, right)]
+            shown = [(x, "middle", f"{x:,.12g}") for x in _ticks(x_low, x_high)]
         for x, anchor, text in shown:
             yield (
-                f'<text x="{_across(x, left, right):.1f}" y="{_BOTTOM + 24}" text-anchor="{anchor}" '
+                f'<text x="{_across(x, x_low, x_high):.1f}" y="{_BOTTOM + 24}" text-anchor="{anchor}" '
                 f'opacity="0.75">{text}</text>'
             )
         middle = (_LEFT + _RIGHT) / 2
@@ -207,8 +209,8 @@ def stacked(plots: Sequence[Plot], letters: int = _NAME_LENGTH) -> str:
     """Return the plots, one below the other, as one SVG; `letters`: the most of a line's name."""
     width, height = _width(letters), _HEIGHT * len(plots)
     groups = "".join(
-        f'<g transform="translate(0 {_HEIGHT * place})">{"".join(plot._parts(letters))}</g>'
-        for place, plot in enumerate(plots)
+        f'<g transform="translate(0 {_HEIGHT * index})">{"".join(plot._parts(letters))}</g>'
+        for index, plot in enumerate(plots)
     )
     title = escape(printable("; ".join(plot.title for plot in plots)))
     return (
@@ -223,17 +225,17 @@ def lines_by_outcome(curves: Mapping[str, Floats]) -> list[Line]:
     return [Line(name, range(1, len(curve) + 1), curve) for name, curve in curves.items()]
 
 
-def _look(look: int | None, others: Iterator[int]) -> tuple[str, str]:
+def _look(look: int | None, free_looks: Iterator[int]) -> tuple[str, str]:
     """Return colour and dash by their number; without one, those of the next number."""
-    place = next(others) if look is None else look
-    return _COLOURS[place % len(_COLOURS)], _DASHES[place % len(_DASHES)]
+    index = next(free_looks) if look is None else look
+    return _COLOURS[index % len(_COLOURS)], _DASHES[index % len(_DASHES)]
 
 
-def _known(x: Floats, values: Sequence[float | None] | Floats) -> tuple[Floats, Floats]:
+def _finite_points(x: Floats, values: Sequence[float | None] | Floats) -> tuple[Floats, Floats]:
     """Return the places and values of the points that have a value."""
     y = np.asarray(values, np.float64)  # NaN for None
-    known = np.isfinite(y)
-    return x[known], y[known]
+    is_finite = np.isfinite(y)
+    return x[is_finite], y[is_finite]
 
 
 def _extremes(y: Floats) -> list[int]:
@@ -244,10 +246,10 @@ def _extremes(y: Floats) -> list[int]:
     """
     if len(y) <= _PARTS:
         return list(range(len(y)))
-    places = {0, len(y) - 1}
+    indices = {0, len(y) - 1}
     for part in np.array_split(np.arange(len(y)), _PARTS):
-        places |= {int(part[np.argmin(y[part])]), int(part[np.argmax(y[part])])}
-    return sorted(places)
+        indices |= {int(part[np.argmin(y[part])]), int(part[np.argmax(y[part])])}
+    return sorted(indices)
 
 
 def _moment(ms: float, width: float) -> str:
@@ -269,8 +271,8 @@ def _width(letters: int) -> int:
     return _RIGHT + 30 + 6 * letters
 
 
-def _across(x: float, left: float, right: float) -> float:
-    return _LEFT + (min(max(x, left), right) - left) / (right - left) * (_RIGHT - _LEFT)
+def _across(x: float, x_low: float, x_high: float) -> float:
+    return _LEFT + (min(max(x, x_low), x_high) - x_low) / (x_high - x_low) * (_RIGHT - _LEFT)
 
 
 def _up(y: float, low: float, high: float) -> float:
@@ -288,10 +290,10 @@ def _drawn(points: list[tuple[float, float]], colour: str, dash: str, faint: boo
 
 def _rules(low: float, high: float) -> Iterator[str]:
     for y in _ticks(low, high):
-        at = _up(y, low, high)
+        pixel = _up(y, low, high)
         yield (
-            f'<line x1="{_LEFT}" x2="{_RIGHT}" y1="{at:.1f}" y2="{at:.1f}" stroke="currentColor" '
-            f'stroke-opacity="0.15"/><text x="{_LEFT - 6}" y="{at + 4:.1f}" text-anchor="end" '
+            f'<line x1="{_LEFT}" x2="{_RIGHT}" y1="{pixel:.1f}" y2="{pixel:.1f}" stroke="currentColor" '
+            f'stroke-opacity="0.15"/><text x="{_LEFT - 6}" y="{pixel + 4:.1f}" text-anchor="end" '
             f'opacity="0.75">{y:.4g}</text>'
         )
 
@@ -303,7 +305,7 @@ def _ticks(low: float, high: float) -> list[float]:
     ([0.7, 0.8, 0.9], [0.0, 1000.0, 2000.0, 3000.0, 4000.0])
     """
     size = 10.0 ** math.floor(math.log10((high - low) / _GAPS))
-    step = next(one * size for one in (5, 2, 1) if (high - low) / (one * size) >= _GAPS)
+    step = next(factor * size for factor in (5, 2, 1) if (high - low) / (factor * size) >= _GAPS)
     first = math.ceil(low / step - 1e-9)
     return [round(n * step, 10) + 0.0 for n in range(first, math.floor(high / step + 1e-9) + 1)]
 
@@ -312,8 +314,8 @@ def _names(ends: list[tuple[float, str, str]]) -> Iterator[str]:
     """Yield names behind the last points, moved apart where they would cover each other."""
     free = float(_TOP - 8)
     for y, name, colour in sorted(ends):
-        at = max(y + 4, free)
-        if at > _HEIGHT - 4:
+        pixel = max(y + 4, free)
+        if pixel > _HEIGHT - 4:
             break
-        free = at + _NAME_STEP
-        yield f'<text x="{_RIGHT + 6}" y="{at:.1f}" fill="{colour}">{escape(name)}</text>'
+        free = pixel + _NAME_STEP
+        yield f'<text x="{_RIGHT + 6}" y="{pixel:.1f}" fill="{colour}">{escape(name)}</text>'

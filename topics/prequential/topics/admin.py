@@ -149,15 +149,17 @@ def identities(kafka: KafkaConfig, names: Sequence[str]) -> dict[str, TopicIdent
     """
     admin = connect(kafka)
     deadline = monotonic() + _LEARN_SECONDS
-    while len(found := described(kafka, admin, names)) < len(set(names)) and monotonic() < deadline:
+    while (
+        len(described_topics := described(kafka, admin, names)) < len(set(names)) and monotonic() < deadline
+    ):
         admin.poll(_LOOK_SECONDS)
-    if missing := [repr(name) for name in names if name not in found]:
+    if missing := [repr(name) for name in names if name not in described_topics]:
         raise WorkError(
             f"no topic {', '.join(missing)} at {kafka.bootstrap_servers}: "
             "`prequential topics create` makes what is missing"
         )
-    topics = {name: found[name] for name in names}
-    return {name: TopicIdentity(len(one.partitions), _id(one.topic_id)) for name, one in topics.items()}
+    topics = {name: described_topics[name] for name in names}
+    return {name: TopicIdentity(len(topic.partitions), _id(topic.topic_id)) for name, topic in topics.items()}
 
 
 def present(kafka: KafkaConfig, names: Sequence[str]) -> set[str]:
@@ -220,7 +222,7 @@ def misfits(specs: Sequence[TopicSpec], topics: Mapping[str, TopicFound], horizo
         ),
         remarks=(
             *_partition_remarks(specs, topics),
-            *(text for place, text in _differences(specs, topics) if place not in settings),
+            *(text for setting, text in _differences(specs, topics) if setting not in settings),
         ),
         unseen=tuple(name for name, topic in topics.items() if not topic.seen),
     )
@@ -256,10 +258,10 @@ def partitions_differ(kafka: KafkaConfig, counts: Mapping[str, int]) -> str | No
     >>> partitions_differ(KafkaConfig(partitions=4), {"labels": 6})
     'kafka.partitions is 4, the inputs have 6: the number of the topics counts; say kafka.partitions: 6'
     """
-    found = {counts[name] for name in map(kafka.topic, INPUTS) if name in counts}
-    if len(found) != 1 or found == {kafka.partitions}:
+    counts_found = {counts[name] for name in map(kafka.topic, INPUTS) if name in counts}
+    if len(counts_found) != 1 or counts_found == {kafka.partitions}:
         return None
-    [number] = found
+    [number] = counts_found
     return (
         f"kafka.partitions is {kafka.partitions}, the inputs have {number}: the number of the topics counts; "
         f"say kafka.partitions: {number}"
@@ -425,8 +427,8 @@ def _number(name: str, topics: Mapping[str, TopicFound], key: str) -> int | None
     return None if value is None else int(value)
 
 
-def _count(number: int, what: str = "partition") -> str:
-    return f"1 {what}" if number == 1 else f"{number} {what}s"
+def _count(number: int, noun: str = "partition") -> str:
+    return f"1 {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _id(topic_id: Uuid | None) -> str:
@@ -477,8 +479,8 @@ def _create(
         raise WorkError(lacking(kafka, denied))
     if refused:
         reasons = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in refused.items())
-        made = f" (created: {', '.join(created)})" if created and not validate_only else ""
-        raise WorkError(f"Kafka at {kafka.bootstrap_servers} refused to create {reasons}{made}")
+        created_text = f" (created: {', '.join(created)})" if created and not validate_only else ""
+        raise WorkError(f"Kafka at {kafka.bootstrap_servers} refused to create {reasons}{created_text}")
     return tuple(created)
 
 

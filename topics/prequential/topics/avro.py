@@ -70,8 +70,8 @@ def avro_schema(topic: str) -> dict[str, Any]:
     """
     described, fields = schema(topic), []
     for name, field in _fields(topic).items():
-        one = {"name": name, "type": field.form.type, "doc": described["properties"][name]["description"]}
-        fields.append(one if field.default is msgspec.UNSET else {**one, "default": field.default})
+        entry = {"name": name, "type": field.form.type, "doc": described["properties"][name]["description"]}
+        fields.append(entry if field.default is msgspec.UNSET else {**entry, "default": field.default})
     return {
         "type": "record", "name": STRUCTS[topic].__name__, "namespace": _NAMESPACE,
         "doc": described["description"], "fields": fields,
@@ -113,15 +113,15 @@ def avro_value(topic: str, message: Mapping[str, Any]) -> dict[str, Any]:
             f"a message of {topic} has the field {min(unknown)!r}, which this version doesn't know: expected "
             f"{', '.join(fields)}; a later version of prequential may know it"
         )
-    found = {}
+    record = {}
     for name, field in fields.items():
         if name in message:
-            found[name] = field.form.value(message[name])
+            record[name] = field.form.value(message[name])
         elif field.default is not msgspec.UNSET:
-            found[name] = field.default
+            record[name] = field.default
         else:
             raise ValueError(f"a message of {topic} lacks the field {name!r}")
-    return found
+    return record
 
 
 @cache
@@ -129,20 +129,24 @@ def _fields(topic: str) -> dict[str, _Field]:
     if topic == DEAD_LETTERS:
         raise UsageError(f"no Avro schema for {topic}: its records are the original ones")
     schema(topic)  # or it says that there is none
-    struct, found = STRUCTS[topic], {}
+    struct, fields_by_name = STRUCTS[topic], {}
     hints = get_type_hints(struct)
-    for one in msgspec.structs.fields(struct):
-        form = _form(hints[one.name])
+    for struct_field in msgspec.structs.fields(struct):
+        form = _form(hints[struct_field.name])
         default: Any = msgspec.UNSET
-        if one.name == _TIME:
+        if struct_field.name == _TIME:
             form = form._replace(type={"type": form.type, "logicalType": "timestamp-millis"})
         if isinstance(form.type, list) and form.type[0] == "null":
             default = None
-        elif not one.required:
-            made = one.default_factory() if one.default is msgspec.NODEFAULT else one.default
-            default = form.value(made)
-        found[one.name] = _Field(form, default)
-    return found
+        elif not struct_field.required:
+            default_value = (
+                struct_field.default_factory()
+                if struct_field.default is msgspec.NODEFAULT
+                else struct_field.default
+            )
+            default = form.value(default_value)
+        fields_by_name[struct_field.name] = _Field(form, default)
+    return fields_by_name
 
 
 def _form(hint: Any) -> _Form:
@@ -156,14 +160,14 @@ def _form(hint: Any) -> _Form:
         below = _form(inner[1])
         return _Form(
             {"type": "map", "values": below.type},
-            lambda value: {key: below.value(one) for key, one in value.items()},
+            lambda value: {key: below.value(entry) for key, entry in value.items()},
         )
     if origin is dict:
         return _Form("string", _text)
     if origin in (list, tuple):
         below = _form(inner[0])
         return _Form(
-            {"type": "array", "items": below.type}, lambda value: [below.value(one) for one in value]
+            {"type": "array", "items": below.type}, lambda value: [below.value(entry) for entry in value]
         )
     raise TypeError(f"no Avro of {hint}")
 
@@ -173,12 +177,12 @@ def _union(parts: set[Any]) -> _Form:
     parts -= {NoneType, msgspec.UnsetType}
     if float in parts:
         parts.discard(int)
-    forms = [_form(one) for one in sorted(parts, key=list(_PLAIN).index)] if len(parts) > 1 else []
-    one = _Form([form.type for form in forms], _itself) if forms else _form(parts.pop())
+    forms = [_form(part) for part in sorted(parts, key=list(_PLAIN).index)] if len(parts) > 1 else []
+    union_form = _Form([form.type for form in forms], _itself) if forms else _form(parts.pop())
     if not is_null:
-        return one
-    types = one.type if isinstance(one.type, list) else [one.type]
-    return _Form(["null", *types], lambda value: None if value is None else one.value(value))
+        return union_form
+    types = union_form.type if isinstance(union_form.type, list) else [union_form.type]
+    return _Form(["null", *types], lambda value: None if value is None else union_form.value(value))
 
 
 def _itself(value: Any) -> Any:

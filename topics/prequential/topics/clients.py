@@ -303,8 +303,8 @@ def _without_user_info(urls: object) -> tuple[str, str | None]:
             usable = False
         if not usable:
             raise UsageError("kafka.schema_registry.url is no address: expected e.g. http://registry:8081")
-        before, at, host = parts.netloc.rpartition("@")
-        if at:
+        before, separator, host = parts.netloc.rpartition("@")
+        if separator:
             user, _, password = before.partition(":")
             user_info = user_info or f"{unquote(user)}:{unquote(password)}"
         plain.append(urlunsplit(parts._replace(netloc=host)))
@@ -326,9 +326,9 @@ def resolved(setting: str, value: str) -> str:
     `setting` names it in errors. Raises UsageError if the variable isn't set, or the file can't be read as
     UTF-8.
     """
-    found = _referred(setting, value)
-    remember_value(setting, found)
-    return found
+    resolved_value = _referred(setting, value)
+    remember_value(setting, resolved_value)
+    return resolved_value
 
 
 def _referred(setting: str, value: str) -> str:

@@ -59,10 +59,10 @@ def milliseconds(ts: str) -> int:
 def _moment(ts: str) -> datetime | None:
     """The time of an ISO 8601 string; None: it is none."""
     try:
-        found: datetime = _rfc3339.decode(msgspec.json.encode(_BEYOND_MICROSECONDS.sub(r"\1", ts)))
+        moment: datetime = _rfc3339.decode(msgspec.json.encode(_BEYOND_MICROSECONDS.sub(r"\1", ts)))
     except msgspec.ValidationError:
         return None
-    return found
+    return moment
 
 
 #: Input topics in the order in which records of the same time are processed.

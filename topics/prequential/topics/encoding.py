@@ -24,7 +24,7 @@ def _of_numpy(value: Any) -> Any:
 _encode = msgspec.json.Encoder(enc_hook=_of_numpy).encode
 
 
-def digest_of(*about: Any) -> Any:
+def digest_of(*parts: Any) -> Any:
     """The SHA-256 object of an id whose last parts are missing.
 
     Who adds them and the closing `]` gets what `identity` gives.
@@ -34,11 +34,11 @@ def digest_of(*about: Any) -> Any:
     >>> digest.hexdigest()[:32] == identity("elec2", 0, "nb", None, "final", "all", 1000, 0)
     True
     """
-    return hashlib.sha256(_encode(about)[:-1])
+    return hashlib.sha256(_encode(parts)[:-1])
 
 
-def identity(*what: Any) -> str:
-    """The id of a message about `what`: the same on every machine and in every run.
+def identity(*parts: Any) -> str:
+    """The id of a message about `parts`: the same on every machine and in every run.
 
     Parameters
     ----------
@@ -48,14 +48,14 @@ def identity(*what: Any) -> str:
     Returns
     -------
     str
-        32 hex digits: the first half of the SHA-256 of `what` as a JSON array.
+        32 hex digits: the first half of the SHA-256 of `parts` as a JSON array.
 
     Examples
     --------
     >>> identity("elec2", 0, "nb", None, "final", "all", 1000, 0)
     '9ad1de6c69be9de119d05361307c9c08'
     """
-    return hashlib.sha256(_encode(what)).hexdigest()[: 2 * ID_BYTES]
+    return hashlib.sha256(_encode(parts)).hexdigest()[: 2 * ID_BYTES]
 
 
 def encode(message: Metrics | Comparison | Disparity | Alarm | Incident) -> bytes:

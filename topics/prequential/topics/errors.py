@@ -74,7 +74,7 @@ def remember_value(key: str, value: str) -> None:
     """Keep what is secret in the value of a configuration key: all of it, or user and password of a URL."""
     if is_secret_setting(key) or key.endswith("notify.url"):
         remember(value)
-    users = [found[:-1] for found in _USER_INFO.findall(value)]
+    users = [user_info[:-1] for user_info in _USER_INFO.findall(value)]
     if key.endswith("user.info"):
         users.append(value)
     for user in users:
@@ -104,7 +104,9 @@ class _Sentence(Exception):
     """An error that people read: its text never has a secret, whatever it quotes."""
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(redacted(one) if isinstance(one, str) else one for one in args))
+        super().__init__(
+            *(redacted(argument) if isinstance(argument, str) else argument for argument in args)
+        )
 
 
 class UsageError(_Sentence):
@@ -123,7 +125,7 @@ class Fault(Exception):
     """The program has found what can't be: a fault of its own. No record is passed over because of it."""
 
 
-def existing(value: T | None, what: str) -> T:
+def existing(value: T | None, subject: str) -> T:
     """The value, which must be there; raises Fault where it isn't.
 
     >>> existing(7, "the number")
@@ -134,7 +136,7 @@ def existing(value: T | None, what: str) -> T:
     prequential.topics.errors.Fault: the number is missing: this is a fault of prequential, please report it
     """
     if value is None:
-        raise Fault(f"{what} is missing: this is a fault of prequential, please report it")
+        raise Fault(f"{subject} is missing: this is a fault of prequential, please report it")
     return value
 
 
@@ -179,7 +181,7 @@ def kind_of(reason: str) -> str:
         offender = "'…'".join(_NUMBER.sub("N", part) for part in _QUOTED.split(offender))
     else:
         offender = _QUOTED.sub("'…'", offender)
-    return _PLACE.sub(lambda place: "(byte …)" if place[0].startswith("(") else "…", offender + expectation)
+    return _PLACE.sub(lambda match: "(byte …)" if match[0].startswith("(") else "…", offender + expectation)
 
 
 def listed(names: Iterable[str]) -> str:

@@ -137,8 +137,8 @@ def without_repetitions(content: bytes) -> bytes | None:
     """
     keys: list[bool] = []
     try:
-        given = _pairs_noted(content, keys)
-        return msgspec.json.encode(given) if any(keys) else None
+        decoded = _pairs_noted(content, keys)
+        return msgspec.json.encode(decoded) if any(keys) else None
     except FAILURES:
         return None
 
@@ -148,9 +148,9 @@ def _pairs_noted(content: bytes, is_repeated: list[bool]) -> Any:
     import json
 
     def as_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        given = dict(pairs)
-        is_repeated.append(len(given) < len(pairs))
-        return given
+        fields = dict(pairs)
+        is_repeated.append(len(fields) < len(pairs))
+        return fields
 
     return json.loads(content, object_pairs_hook=as_object)
 
@@ -187,9 +187,9 @@ def why_unreadable(error: BaseException, content: bytes) -> str:
     if isinstance(error, RecursionError):
         return _TOO_DEEP
     text = " ".join(str(error).split()) or type(error).__name__
-    known = _known_cause(text, content) if isinstance(error, msgspec.DecodeError) else None
-    if known is not None:
-        return known
+    known_cause = _known_cause(text, content) if isinstance(error, msgspec.DecodeError) else None
+    if known_cause is not None:
+        return known_cause
     return text[:1].lower() + text[1:] if text.startswith(("Expected", "Object", "Input")) else text
 
 
@@ -197,15 +197,15 @@ def _known_cause(text: str, content: bytes) -> str | None:
     """Return the sentence for content that other programs take for JSON; None for any other."""
     if any(words in text for words in _OF_SURROGATES) and (half := _half_of_pair(content)):
         return f"a text has half of a surrogate pair, '{half}': it was perhaps cut within an emoji"
-    found = _PLACE.search(text)
-    if found is None:
+    match = _PLACE.search(text)
+    if match is None:
         return None
-    place = int(found[1])
+    offset = int(match[1])
     if content.startswith(_BYTE_ORDER_MARK):
         return "it begins with a byte order mark: expected JSON in UTF-8 without one"
-    if content[place : place + 1] == b"\0":
-        return f"it has a NUL byte (byte {place}), perhaps as UTF-16: expected JSON in UTF-8"
-    for start in (place - 1, place):  # a sign stands before the place
+    if content[offset : offset + 1] == b"\0":
+        return f"it has a NUL byte (byte {offset}), perhaps as UTF-16: expected JSON in UTF-8"
+    for start in (offset - 1, offset):  # a sign stands before the place
         if start >= 0 and (number := _NO_NUMBER.match(content, start)):
             key = _KEY_BEFORE.search(content[max(0, start - _BEFORE) : start])
             name = repr(key[1].decode(errors="replace")) if key else "a value"

@@ -256,7 +256,12 @@ Record = Union[Instance, Prediction, Label]
 
 def _numbers_of(struct: type[msgspec.Struct]) -> dict[str, OptionalNumber]:
     hints = get_type_hints(struct, include_extras=True).items()
-    return {name: one for name, hint in hints for one in get_args(hint) if isinstance(one, OptionalNumber)}
+    return {
+        name: annotation
+        for name, hint in hints
+        for annotation in get_args(hint)
+        if isinstance(annotation, OptionalNumber)
+    }
 
 
 #: By kind of record its numbers by field; and those of all kinds, whose order is that of columns.

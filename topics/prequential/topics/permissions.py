@@ -68,13 +68,13 @@ def lacking(kafka: KafkaConfig, permissions: Iterable[Permission]) -> str:
     the client's principal (kafka.security) lacks Write on transactional id 't' at kafka:9093
     """
     names: dict[tuple[str, str], list[str]] = {}
-    for one in permissions:
-        names.setdefault((one.operation, one.kind), []).append(one.name)
-    said = ", ".join(
-        f"{operation} on {kind}{'s' if len(of) > 1 else ''} {', '.join(map(repr, of))}"
-        for (operation, kind), of in names.items()
+    for permission in permissions:
+        names.setdefault((permission.operation, permission.kind), []).append(permission.name)
+    lacking_text = ", ".join(
+        f"{operation} on {kind}{'s' if len(names_of_kind) > 1 else ''} {', '.join(map(repr, names_of_kind))}"
+        for (operation, kind), names_of_kind in names.items()
     )
-    return f"{_principal(kafka)} lacks {said} at {kafka.bootstrap_servers}"
+    return f"{_principal(kafka)} lacks {lacking_text} at {kafka.bootstrap_servers}"
 
 
 def refusal(kafka: KafkaConfig, error: KafkaError, *needed: Permission) -> str | None:
@@ -82,7 +82,7 @@ def refusal(kafka: KafkaConfig, error: KafkaError, *needed: Permission) -> str |
 
     Kafka says whether it is about a topic, a group or a transactional id, so it is about those of that kind.
     """
-    denied = [one for one in needed if one.kind == _DENIED.get(error.code())]
+    denied = [permission for permission in needed if permission.kind == _DENIED.get(error.code())]
     return lacking(kafka, denied) if denied else None
 
 
@@ -92,21 +92,21 @@ def to_join(group: str, topics: Sequence[str], topic: str | None = None) -> list
     return [Permission("Read", "group", group), *(Permission("Read", "topic", name) for name in read)]
 
 
-def why_unread(kafka: KafkaConfig, error: KafkaError, topic: str | None, group: str, where: str) -> str:
+def why_unread(kafka: KafkaConfig, error: KafkaError, topic: str | None, group: str, position: str) -> str:
     """The sentence about an error that keeps somebody from reading.
 
     `topic` is the full name of what was to be read, None if the error is the client's, `group` what the
-    client names, though it doesn't join it; `where` stands before errors that are no want of a permission.
+    client names, though it doesn't join it; `position` stands before errors that are no want of a permission.
     """
     needed = [Permission("Describe", "group", group)]
     if topic is not None:
         needed.append(Permission("Read", "topic", topic))
-    return refusal(kafka, error, *needed) or f"{where}: {error.str()}"
+    return refusal(kafka, error, *needed) or f"{position}: {error.str()}"
 
 
-def needs(specs: Iterable[TopicSpec], of: Mapping[Role, Sequence[str]]) -> dict[str, Sequence[str]]:
-    """The operations on topics, by full name, that who does `of` (such as `WORKER`) needs."""
-    return {spec.name: of[spec.role] for spec in specs if spec.role in of}
+def needs(specs: Iterable[TopicSpec], operations: Mapping[Role, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """The operations on topics, by full name, that who does `operations` (such as `WORKER`) needs."""
+    return {spec.name: operations[spec.role] for spec in specs if spec.role in operations}
 
 
 def missing(kafka: KafkaConfig, needs: Mapping[str, Sequence[str]]) -> list[Permission]:
@@ -115,7 +115,7 @@ def missing(kafka: KafkaConfig, needs: Mapping[str, Sequence[str]]) -> list[Perm
     A topic that doesn't exist isn't judged, nor is what a broker doesn't tell. Raises WorkError if the
     cluster can't be reached, or fails otherwise.
     """
-    found: list[Permission] = []
+    missing_permissions: list[Permission] = []
     with plain_errors(kafka):
         admin = connect(kafka)  # while it is there, answers come
         answers = admin.describe_topics(
@@ -132,14 +132,18 @@ def missing(kafka: KafkaConfig, needs: Mapping[str, Sequence[str]]) -> list[Perm
                 allowed = ()
             if allowed is not None:  # not every broker tells
                 may = {operation.name for operation in allowed}
-                found += (Permission(one, "topic", name) for one in needs[name] if one.upper() not in may)
-    return found
+                missing_permissions += (
+                    Permission(needed_operation, "topic", name)
+                    for needed_operation in needs[name]
+                    if needed_operation.upper() not in may
+                )
+    return missing_permissions
 
 
 def require(kafka: KafkaConfig, needs: Mapping[str, Sequence[str]]) -> None:
     """Raise WorkError if the principal may not do all that, naming all that it lacks; see `missing`."""
-    if found := missing(kafka, needs):
-        raise WorkError(lacking(kafka, found))
+    if missing_permissions := missing(kafka, needs):
+        raise WorkError(lacking(kafka, missing_permissions))
 
 
 def _principal(kafka: KafkaConfig) -> str:

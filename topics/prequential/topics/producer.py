@@ -434,8 +434,8 @@ class StreamProducer(RecordProducer):
 
     def _say(self, topic: str, stream: str, fields: Mapping[str, object]) -> None:
         name = values.text("stream", stream)
-        given = {field: value for field, value in fields.items() if value is not None or field == "y_true"}
-        value = _encode({"stream": name, **given})
+        present = {field: value for field, value in fields.items() if value is not None or field == "y_true"}
+        value = _encode({"stream": name, **present})
         if len(value) > MAX_VALUE_BYTES:
             raise ValueError(
                 f"the message about instance {values.quoted(fields['instance_id'])} has {len(value)} "
@@ -444,7 +444,7 @@ class StreamProducer(RecordProducer):
         self.send(topic, key_of(name, str(fields["instance_id"]), self._wide), value)
 
 
-def _check_partitioner(settings: Mapping[str, Any], where: str) -> None:
+def _check_partitioner(settings: Mapping[str, Any], setting_name: str) -> None:
     """Raise UsageError for a partitioner, in any of the ways to set one, that splits streams.
 
     >>> _check_partitioner({"topic.partitioner": "consistent_random"}, "kafka.security")
@@ -456,16 +456,17 @@ writes them
     """
     of_topics = settings.get("default.topic.config")
     if isinstance(of_topics, Mapping):
-        _check_partitioner(of_topics, f"{where}, default.topic.config")
+        _check_partitioner(of_topics, f"{setting_name}, default.topic.config")
     for name in ("partitioner", "topic.partitioner"):
         if settings.get(name, _PARTITIONERS[0]) not in _PARTITIONERS:
             raise UsageError(
-                f"{where}: {name} is {values.quoted(settings[name])}: expected {_PARTITIONERS[0]} or none at "
+                f"{setting_name}: {name} is {values.quoted(settings[name])}: "
+                f"expected {_PARTITIONERS[0]} or none at "
                 "all, so that a stream's records lie in the same partition of all topics, whoever writes them"
             )
 
 
 def _time(ts: Time) -> int:
     """A time in epoch milliseconds; None: now."""
-    given = values.milliseconds(ts)
-    return time_ns() // 1_000_000 if given is None else given
+    timestamp = values.milliseconds(ts)
+    return time_ns() // 1_000_000 if timestamp is None else timestamp

@@ -45,27 +45,32 @@ class TopicReader:
         with clients.plain_errors(kafka):
             settings = {**clients.READ_TO_END, **clients.READ_COMMITTED, "log_level": 0}
             self._consumer = clients.new_consumer(kafka, name, error_cb=self._note, **settings)
-            self._places: list[TopicPartition] = []
+            self._topic_partitions: list[TopicPartition] = []
             self._ends: dict[int, int] = {}
             #: Whether no record has been removed from before the first one to read.
             self.is_whole = since is None and last is None
             for partition in range(count):
                 self._add(TopicPartition(topic, partition), since, last)
 
-    def _add(self, place: TopicPartition, since: int | None, last: int | None) -> None:
-        low, high = watermarks(self._consumer, place)
+    def _add(self, topic_partition: TopicPartition, since: int | None, last: int | None) -> None:
+        low, high = watermarks(self._consumer, topic_partition)
         self.is_whole &= low == 0
-        place.offset = low if since is None else first_since(self._consumer, place, since, high)
+        topic_partition.offset = (
+            low if since is None else first_since(self._consumer, topic_partition, since, high)
+        )
         if last is not None:
-            place.offset = max(place.offset, high - last)
-        if place.offset < high:
-            self._places.append(place)
-            self._ends[place.partition] = high
+            topic_partition.offset = max(topic_partition.offset, high - last)
+        if topic_partition.offset < high:
+            self._topic_partitions.append(topic_partition)
+            self._ends[topic_partition.partition] = high
 
     @property
     def size(self) -> int:
         """Offsets to read, over all partitions: of records, and of transactions' markers, which are none."""
-        return sum(self._ends[place.partition] - place.offset for place in self._places)
+        return sum(
+            self._ends[topic_partition.partition] - topic_partition.offset
+            for topic_partition in self._topic_partitions
+        )
 
     def close(self) -> None:
         """Close the client; the reader can't be used after it."""
@@ -77,10 +82,12 @@ class TopicReader:
         `progress` is called with the number of offsets passed since its last call. Raises WorkError for
         errors that don't pass, and if nothing came for 30 s.
         """
-        passed = {place.partition: place.offset for place in self._places}
+        passed = {
+            topic_partition.partition: topic_partition.offset for topic_partition in self._topic_partitions
+        }
         heard = monotonic()
         with clients.plain_errors(self._kafka):
-            self._consumer.assign(self._places)
+            self._consumer.assign(self._topic_partitions)
             while passed:
                 batch = self._consumer.consume(_BATCH_RECORDS, _BATCH_SECONDS)
                 for message in batch:
@@ -122,22 +129,24 @@ class TopicReader:
         self._trouble = error.str()
 
 
-def watermarks(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
+def watermarks(consumer: Consumer, topic_partition: TopicPartition) -> tuple[int, int]:
     """The first offset of a partition, and the one that its next record gets.
 
     A partition without a leader for a moment is asked again for up to 10 s; then librdkafka's KafkaException
     is raised.
     """
-    low, high = _ask_until_led(lambda: consumer.get_watermark_offsets(place, timeout=clients.REACH_SECONDS))
+    low, high = _ask_until_led(
+        lambda: consumer.get_watermark_offsets(topic_partition, timeout=clients.REACH_SECONDS)
+    )
     return low, high
 
 
-def first_since(consumer: Consumer, place: TopicPartition, since: int, high: int) -> int:
+def first_since(consumer: Consumer, topic_partition: TopicPartition, since: int, high: int) -> int:
     """The offset of the first record that was written at `since` (epoch ms) or later; `high` without one.
 
     Asked again, and raised, as in `watermarks`.
     """
-    asked = TopicPartition(place.topic, place.partition, since)
+    asked = TopicPartition(topic_partition.topic, topic_partition.partition, since)
     [answer] = _ask_until_led(lambda: consumer.offsets_for_times([asked], timeout=clients.REACH_SECONDS))
     return high if answer.offset in (-1, OFFSET_END) else int(answer.offset)
 

@@ -61,14 +61,14 @@ def schema(topic: str) -> dict[str, Any]:
     struct = STRUCTS.get(topic)
     if struct is None:
         raise UsageError(f"no schema of topic {topic!r}: expected {', '.join(STRUCTS)}")
-    made = msgspec.json.schema(struct)
-    definitions = made["$defs"]
-    for one in (struct, Base64):
-        if one.__name__ in definitions:
-            _describe(definitions[one.__name__], one)
+    generated = msgspec.json.schema(struct)
+    definitions = generated["$defs"]
+    for described in (struct, Base64):
+        if described.__name__ in definitions:
+            _describe(definitions[described.__name__], described)
     own = definitions.pop(struct.__name__)
-    found = {"$schema": _DIALECT, **own, "title": topic}
-    return {**found, "$defs": definitions} if definitions else found
+    document = {"$schema": _DIALECT, **own, "title": topic}
+    return {**document, "$defs": definitions} if definitions else document
 
 
 #: Kafka Connect's types of plain values.
@@ -109,19 +109,21 @@ def connect_schema(topic: str, measures: Iterable[str]) -> dict[str, Any]:
     if topic == specs.DEAD_LETTERS:
         raise UsageError(f"no schema of Kafka Connect's for {topic}: its records are the original ones")
     schema(topic)  # or it says that there is none
-    required = {one.name for one in msgspec.structs.fields(STRUCTS[topic]) if one.required}
-    found: list[dict[str, Any]] = []
+    required = {
+        struct_field.name for struct_field in msgspec.structs.fields(STRUCTS[topic]) if struct_field.required
+    }
+    connect_fields: list[dict[str, Any]] = []
     for name, hint in get_type_hints(STRUCTS[topic]).items():
         parts = set(get_args(hint)) if isinstance(hint, UnionType) or get_origin(hint) is Union else {hint}
         plain = parts - {NoneType, msgspec.UnsetType}
         if name == "measures":
-            fields = [{"field": one, "type": "double", "optional": True} for one in measures]
-            found.append({"field": name, "type": "struct", "optional": False, "fields": fields})
+            fields = [{"field": measure, "type": "double", "optional": True} for measure in measures]
+            connect_fields.append({"field": name, "type": "struct", "optional": False, "fields": fields})
         elif plain <= set(_CONNECT):
             kind = float if float in plain else min(plain, key=str)
             optional = plain != parts or name not in required
-            found.append({"field": name, "type": _CONNECT[kind], "optional": optional})
-    return {"type": "struct", "optional": False, "fields": found}
+            connect_fields.append({"field": name, "type": _CONNECT[kind], "optional": optional})
+    return {"type": "struct", "optional": False, "fields": connect_fields}
 
 
 def _describe(definition: dict[str, Any], struct: type) -> None:
@@ -130,9 +132,9 @@ def _describe(definition: dict[str, Any], struct: type) -> None:
     definition["description"] = _in_a_line(text)
     attributes = attributes.partition("\n\nExamples\n--------\n")[0]
     entries = re.findall(r"^(\w+)\n((?: +.*\n?)+)", attributes, re.MULTILINE)
-    said = COMMON_FIELDS | dict(entries)
+    descriptions = COMMON_FIELDS | dict(entries)
     for name, field in definition["properties"].items():
-        field["description"] = _in_a_line(said[name])
+        field["description"] = _in_a_line(descriptions[name])
 
 
 def _in_a_line(text: str) -> str:

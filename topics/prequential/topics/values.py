@@ -121,7 +121,7 @@ def text(field: str, value: object) -> str:
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
-        code = next(ord(one) for one in value if "\ud800" <= one <= "\udfff")
+        code = next(ord(character) for character in value if "\ud800" <= character <= "\udfff")
         expected = (
             f"text in UTF-8, where it has the byte {code & 0xFF:#04x}: convert the source, perhaps from "
             "Windows-1252 (cp1252)"
@@ -262,15 +262,15 @@ def set_of_indicators(field: str, indicators: Indicators, classes: Sequence[str]
     >>> set_of_indicators("y_true", Indicators("[1,0]"), None)
     '["0","1"]'
     """
-    given = _any_json(indicators)
+    array = _any_json(indicators)
     if classes is None:
-        return label_set(field, given)
-    if len(given) != len(classes):
+        return label_set(field, array)
+    if len(array) != len(classes):
         raise ValueError(
-            f"{field} is {quoted(given)}, {len(given)} {INDICATORS}: expected {len(classes)}, one for each "
+            f"{field} is {quoted(array)}, {len(array)} {INDICATORS}: expected {len(classes)}, one for each "
             "of the stream's `classes`"
         )
-    return label_set(field, [name for name, is_in in zip(classes, given) if is_in])
+    return label_set(field, [name for name, is_in in zip(classes, array) if is_in])
 
 
 #: What errors call vectors such as [1, 0, 1].
@@ -449,15 +449,19 @@ def number(field: str, value: object) -> float | None:
     """
     if value is None:
         return None
-    found, (low, high, *_) = plain(value), NUMBERS[field]
-    if isinstance(found, bool) or not isinstance(found, (int, float)) or not low <= found <= high:
+    plain_value, (low, high, *_) = plain(value), NUMBERS[field]
+    if (
+        isinstance(plain_value, bool)
+        or not isinstance(plain_value, (int, float))
+        or not low <= plain_value <= high
+    ):
         span = f"up to {high:g}" if low == -high else f"from {low:g} to {high:g}"
         expected = expected_number(value, f"a number {span}")
         raise ValueError(f"{field} is {quoted(value)}: expected {expected}")
-    return float(found)
+    return float(plain_value)
 
 
-def numbers(given: Mapping[str, Any]) -> dict[str, float]:
+def numbers(fields: Mapping[str, Any]) -> dict[str, float]:
     """The numbers of a record, without those that are None, by field.
 
     Raises ValueError for an invalid number, and TypeError for a name that is no field.
@@ -473,20 +477,20 @@ def numbers(given: Mapping[str, Any]) -> dict[str, float]:
     ...
     TypeError: unexpected argument 'y_middle': expected value, ...
     """
-    if unknown := given.keys() - NUMBERS.keys():
+    if unknown := fields.keys() - NUMBERS.keys():
         raise TypeError(f"unexpected argument {min(unknown)!r}: expected {', '.join(NUMBERS)}")
     checked = {}
     for field in NUMBERS:
-        found = number(field, given.get(field))
-        if found is not None:
-            checked[field] = found
-        elif field in _PARTNERS and given.get(_PARTNERS[field]) is not None:
-            other = f"{_PARTNERS[field]} {quoted(given[_PARTNERS[field]])}"
-            raise ValueError(f"{other} stands without {field}: expected both, or neither")
-    for upper, found in checked.items():
+        value = number(field, fields.get(field))
+        if value is not None:
+            checked[field] = value
+        elif field in _PARTNERS and fields.get(_PARTNERS[field]) is not None:
+            partner = f"{_PARTNERS[field]} {quoted(fields[_PARTNERS[field]])}"
+            raise ValueError(f"{partner} stands without {field}: expected both, or neither")
+    for upper, value in checked.items():
         lower = NUMBERS[upper].above
-        if lower and checked[lower] > found:
-            both = f"{lower} is {quoted(given[lower])} and {upper} {quoted(given[upper])}"
+        if lower and checked[lower] > value:
+            both = f"{lower} is {quoted(fields[lower])} and {upper} {quoted(fields[upper])}"
             raise ValueError(f"{both}: expected {lower} <= {upper}")
     return checked
 
@@ -496,7 +500,7 @@ _PARTNERS = {one.above: name for name, one in NUMBERS.items() if one.above}
 _PARTNERS |= {upper: lower for lower, upper in _PARTNERS.items()}
 
 
-def quantiles(given: Mapping[Any, Any] | None) -> dict[str, float] | None:
+def quantiles(by_level: Mapping[Any, Any] | None) -> dict[str, float] | None:
     """A prediction's quantiles by level, in the levels' order; else ValueError.
 
     Levels are numbers above 0 and below 1, also as text. Quantiles are numbers up to `MAX_AMOUNT` that don't
@@ -509,12 +513,14 @@ def quantiles(given: Mapping[Any, Any] | None) -> dict[str, float] | None:
     ...
     ValueError: quantile 0.1 is 5.0 and quantile 0.5 is 4.0: expected numbers that don't decrease
     """
-    if given is None:
+    if by_level is None:
         return None
-    if not isinstance(given, Mapping):
-        raise ValueError(f"quantiles is {quoted(given)}: expected numbers by level, such as {{'0.5': 4.2}}")
+    if not isinstance(by_level, Mapping):
+        raise ValueError(
+            f"quantiles is {quoted(by_level)}: expected numbers by level, such as {{'0.5': 4.2}}"
+        )
     numbers: dict[float, float] = {}
-    for key, value in given.items():
+    for key, value in by_level.items():
         level = _level(plain(key))
         if not 0.0 < level < 1.0:
             raise ValueError(f"quantiles has level {quoted(key)}: expected a number above 0 and below 1")
@@ -562,18 +568,18 @@ def by_place(field: str, shares: Iterable[Any], classes: Sequence[str] | None) -
     >>> by_place("y_proba", [0.7, 0.3], ("UP", "DOWN"))
     {'UP': 0.7, 'DOWN': 0.3}
     """
-    given = [plain(share) for share in shares]
+    array = [plain(share) for share in shares]
     if classes is None:
         raise ValueError(
-            f"{field} is {quoted(given)}: expected probabilities by class, such as {{'UP': 0.8}}, or the "
+            f"{field} is {quoted(array)}: expected probabilities by class, such as {{'UP': 0.8}}, or the "
             "setting `classes`, which names the class of each place"
         )
-    if len(given) != len(classes):
+    if len(array) != len(classes):
         raise ValueError(
-            f"{field} is {quoted(given)}, {len(given)} probabilities: expected {len(classes)}, one for each "
+            f"{field} is {quoted(array)}, {len(array)} probabilities: expected {len(classes)}, one for each "
             "of the stream's `classes`"
         )
-    return dict(zip(classes, given))
+    return dict(zip(classes, array))
 
 
 def probabilities(

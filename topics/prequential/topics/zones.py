@@ -25,7 +25,7 @@ class ClockChanges(NamedTuple):
     Row 0 is before all times, so there always is a latest change.
     """
 
-    at: _Times
+    moments: _Times
     before: _Times
     after: _Times
 
@@ -43,16 +43,16 @@ def changes_of(zone: str) -> ClockChanges:
     """The changes of a zone's clock from 1970 to 2100.
 
     >>> changes = changes_of("Europe/Berlin")
-    >>> at = int(changes.at.searchsorted(1_792_886_400_000))  # 25 October 2026
-    >>> str(np.datetime64(int(changes.at[at]), "ms")), int(changes.before[at]), int(changes.after[at])
+    >>> i = int(changes.moments.searchsorted(1_792_886_400_000))  # 25 October 2026
+    >>> str(np.datetime64(int(changes.moments[i]), "ms")), int(changes.before[i]), int(changes.after[i])
     ('2026-10-25T01:00:00.000', 7200000, 3600000)
     """
     info = ZoneInfo(zone)
     epoch = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
     def offset(second: int) -> int:
-        at = (epoch + timedelta(seconds=second)).astimezone(info)
-        local = existing(at.utcoffset(), f"the offset of zone {zone}")
+        moment = (epoch + timedelta(seconds=second)).astimezone(info)
+        local = existing(moment.utcoffset(), f"the offset of zone {zone}")
         return round(local.total_seconds()) * _SECOND
 
     first, last = (
@@ -89,11 +89,11 @@ def utc_of(local: _Times, zone: str) -> LocalTimes:
     >>> twice.tolist(), never.tolist()
     ([True, False, False], [False, True, False])
     """
-    at, before, after = changes_of(zone)
+    moments, before, after = changes_of(zone)
     # Up to the later one of both clocks' times at a change its old offset holds.
-    ends = at + np.maximum(before, after)
+    ends = moments + np.maximum(before, after)
     index = ends.searchsorted(local, side="right") - 1
-    following = np.minimum(index + 1, len(at) - 1)
-    inside = (following > index) & (local >= at[following] + np.minimum(before, after)[following])
+    following = np.minimum(index + 1, len(moments) - 1)
+    inside = (following > index) & (local >= moments[following] + np.minimum(before, after)[following])
     back = after[following] < before[following]
     return LocalTimes(local - after[index], inside & back, inside & ~back)

@@ -189,12 +189,12 @@ def compare(
         own = [name == "defaults" or name in config.streams for config in (before, after)]
         section = "" if all(own) else "removed" if own[0] else "added"
         if differing or section:
-            whose = name if name == "defaults" else f"streams.{name}"
+            section_name = name if name == "defaults" else f"streams.{name}"
             # What state there is depends on all settings: streams change alike if these do.
             alike = (*differing, (section, repr(pair[0])))
-            groups.setdefault(alike, ([], section, pair))[0].append(whose)
-    found = list(groups.values())
-    sections += _of_streams(found, _nothing if anew else tried)
+            groups.setdefault(alike, ([], section, pair))[0].append(section_name)
+    stream_groups = list(groups.values())
+    sections += _of_streams(stream_groups, _nothing if anew else tried)
     return Difference(sections, (before.digest, after.digest), anew)
 
 
@@ -240,9 +240,11 @@ def _of_streams(
         changes = []
         for key, own in zip(keys, of_keys):
             begun, ended = _names(own.begun & whole.begun), _names(own.ended & whole.ended)
-            said = "" if begun or ended or whole.refused else OF_STREAM[key]
+            effect = "" if begun or ended or whole.refused else OF_STREAM[key]
             changes.append(
-                KeyChange(key, list(difference(key, settings[0][key], settings[1][key])), said, begun, ended)
+                KeyChange(
+                    key, list(difference(key, settings[0][key], settings[1][key])), effect, begun, ended
+                )
             )
         yield Section(
             names, changes, section, _names(whole.kept),
@@ -304,8 +306,8 @@ def _section(section: Section, anew: bool) -> Iterator[str]:
     indent = "  " if section.names else ""
     for change in section.changes:
         # If streams start again completely, no more lines are needed.
-        said = list(_change(change))[: 1 if anew and section.names else None]
-        yield from (indent + line for line in said)
+        change_lines = list(_change(change))[: 1 if anew and section.names else None]
+        yield from (indent + line for line in change_lines)
     if section.names and not section.changes:
         yield f"{indent}nothing differs"
     if section.refused:
@@ -361,18 +363,18 @@ def uses(records: Iterable[OutputRecord]) -> list[Use]:
 
     What is no such message is passed over.
     """
-    found: dict[tuple[str, int, str], Use] = {}
+    uses_by_key: dict[tuple[str, int, str], Use] = {}
     for _, value, time, _ in records:
         try:
-            made = _decode(value or b"")
+            message = _decode(value or b"")
         except Unreadable:
             continue
-        key = made.stream, made.partition, made.config
-        use = found.get(key) or Use(*key, 0, time, time)
-        found[key] = use._replace(
+        key = message.stream, message.partition, message.config
+        use = uses_by_key.get(key) or Use(*key, 0, time, time)
+        uses_by_key[key] = use._replace(
             messages=use.messages + 1, first=min(use.first, time), newest=max(use.newest, time)
         )
-    return sorted(found.values(), key=lambda use: (use.stream, use.partition, use.newest, use.config))
+    return sorted(uses_by_key.values(), key=lambda use: (use.stream, use.partition, use.newest, use.config))
 
 
 class Live(NamedTuple):
@@ -383,13 +385,13 @@ class Live(NamedTuple):
     everywhere: bool
 
 
-def live(found: Iterable[Use], config: Config) -> Live:
+def live(config_uses: Iterable[Use], config: Config) -> Live:
     """In words, of streams with messages that aren't as `config` would have them; of the others their number.
 
     The newest messages of a partition are those of the worker that has its shard now.
     """
     by_stream: dict[str, list[Use]] = {}
-    for use in found:
+    for use in config_uses:
         by_stream.setdefault(use.stream, []).append(use)
     lines, alike, everywhere = [], 0, True
     for name, its in by_stream.items():
@@ -400,10 +402,10 @@ def live(found: Iterable[Use], config: Config) -> Live:
         newest = {use.partition: use for use in its}
         everywhere &= all(use.config == own for use in newest.values())
         for use in its:
-            which = "as in the file" if use.config == own else "another than in the file"
+            match_text = "as in the file" if use.config == own else "another than in the file"
             over = "" if newest[use.partition] is use else ", no more"
             lines.append(
-                f"{name} partition {use.partition}: config {use.config[:12]}, {which}, messages from "
+                f"{name} partition {use.partition}: config {use.config[:12]}, {match_text}, messages from "
                 f"{clock(use.first)} to {clock(use.newest)}: {use.messages:,}{over}"
             )
     lines.append(f"streams with messages as in the file alone: {alike:,}")

@@ -64,7 +64,7 @@ def trial(before: StreamConfig, after: StreamConfig) -> Effects:
     before, after = _small(before, after)
     shard = Shard(Config(defaults=before))
     keys = [*before.segments, *after.segments]
-    records = sorted(_records(before, keys, _models(before, after)), key=lambda one: one[0])
+    records = sorted(_records(before, keys, _models(before, after)), key=lambda record: record[0])
     for kind in range(3):
         batch = [(ts, record) for ts, record in records if kind == record.KIND]
         content = Decoded([record for _, record in batch], {})
@@ -78,7 +78,7 @@ def trial(before: StreamConfig, after: StreamConfig) -> Effects:
     except WorkError as error:
         return Effects(refused=str(error))
     return Effects(
-        frozenset(restored.kept), frozenset(one.item for one in restored.begun), frozenset(restored.ended)
+        frozenset(restored.kept), frozenset(begun.item for begun in restored.begun), frozenset(restored.ended)
     )
 
 
@@ -107,7 +107,7 @@ def _small(before: StreamConfig, after: StreamConfig) -> Pair:
 
 def _models(before: StreamConfig, after: StreamConfig) -> list[str]:
     """Three models, with the champions among them: pairs of the other two may end."""
-    champions = [one for one in (before.champion, after.champion) if one is not None]
+    champions = [champion for champion in (before.champion, after.champion) if champion is not None]
     return list(dict.fromkeys([*champions, "m", "n", "o"]))[:3]
 
 

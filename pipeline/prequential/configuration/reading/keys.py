@@ -60,8 +60,8 @@ Parser = Callable[[Any], Any]
 # ---- values
 
 
-def _expected(value: object, what: str) -> ValueError:
-    return ValueError(f"{value!r}: expected {what}")
+def _expected(value: object, expectation: str) -> ValueError:
+    return ValueError(f"{value!r}: expected {expectation}")
 
 
 def _text(value: Any) -> str:
@@ -83,12 +83,12 @@ def _integer(least: int, most: int = 1 << 40) -> Parser:
     return parse
 
 
-def _real(fits: Callable[[float], bool], what: str) -> Parser:
-    """Return a parser of the numbers that fit; `what` describes them in errors."""
+def _real(fits: Callable[[float], bool], expectation: str) -> Parser:
+    """Return a parser of the numbers that fit; `expectation` describes them in errors."""
 
     def parse(value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not fits(value):
-            raise _expected(value, what)
+            raise _expected(value, expectation)
         return float(value)
 
     return parse
@@ -174,9 +174,9 @@ def _list_of(parser: Parser, empty: bool = False, key: Parser = str) -> Parser:
             raise _expected(value, "a list without repeats")
         entries: dict[Any, Any] = {}
         for entry in map(parser, value):
-            other = entries.setdefault(key(entry), entry)
-            if other is not entry:
-                raise ValueError(f"{other!r} and {entry!r} are the same: expected a list without repeats")
+            earlier = entries.setdefault(key(entry), entry)
+            if earlier is not entry:
+                raise ValueError(f"{earlier!r} and {entry!r} are the same: expected a list without repeats")
         return tuple(entries.values())
 
     return parse
@@ -185,19 +185,19 @@ def _list_of(parser: Parser, empty: bool = False, key: Parser = str) -> Parser:
 def _segment_keys(value: Any) -> tuple[str, ...]:
     keys: tuple[str, ...] = _list_of(_text, empty=True)(value)
     for key in keys:
-        for other in keys:
-            if key.startswith(f"{other}="):  # a segment's name is `key=value`
+        for other_key in keys:
+            if key.startswith(f"{other_key}="):  # a segment's name is `key=value`
                 why = "expected keys that do not begin with another key and ="
-                raise ValueError(f"{key!r} looks like a value of {other!r}: {why}")
+                raise ValueError(f"{key!r} looks like a value of {other_key!r}: {why}")
     return keys
 
 
-def _one_of(known: tuple[str, ...]) -> Parser:
+def _one_of(choices: tuple[str, ...]) -> Parser:
     def parse(value: Any) -> str:
         # YAML 1.1 reads a plain `off` as false.
-        text = "off" if value is False and "off" in known else value
-        if text not in known:
-            raise _expected(value, f"{', '.join(known[:-1])} or {known[-1]}")
+        text = "off" if value is False and "off" in choices else value
+        if text not in choices:
+            raise _expected(value, f"{', '.join(choices[:-1])} or {choices[-1]}")
         return str(text)
 
     return parse
@@ -217,21 +217,21 @@ def _class(value: Any) -> str:
     raise _expected(value, "a class: a string, a finite number or a boolean")
 
 
-def _known(kind: str, known: Iterable[str]) -> Parser:
+def _known_name(kind: str, known_names: Iterable[str]) -> Parser:
     """Return a parser of names of a kind."""
 
     def parse(value: Any) -> str:
-        if not isinstance(value, str) or value not in known:
-            raise ValueError(f"unknown {kind} {value!r}; known: {', '.join(known)}")
+        if not isinstance(value, str) or value not in known_names:
+            raise ValueError(f"unknown {kind} {value!r}; known: {', '.join(known_names)}")
         return value
 
     return parse
 
 
-_measure = _known("measure", MEASURES)
+_measure = _known_name("measure", MEASURES)
 
 #: A detector's name.
-detector = _known("detector", DETECTORS)
+detector = _known_name("detector", DETECTORS)
 
 
 def _costs(value: Any) -> dict[str, dict[str, float]]:
@@ -239,15 +239,15 @@ def _costs(value: Any) -> dict[str, dict[str, float]]:
     shape = "costs by label and prediction, as {fraud: {ok: 100}, ok: {fraud: 5}}"
     if not isinstance(value, dict) or not value:
         raise _expected(value, shape)
-    found: dict[str, dict[str, float]] = {}
+    cost_rows: dict[str, dict[str, float]] = {}
     for label, by_prediction in value.items():
         if not isinstance(by_prediction, dict) or not by_prediction:
             raise _expected(by_prediction, shape)
-        row = found.setdefault(_class(label), {})
+        row = cost_rows.setdefault(_class(label), {})
         for prediction, amount in by_prediction.items():
-            what = f"what {label!r} predicted as {prediction!r} costs: a number"
-            row[_class(prediction)] = _real(lambda amount: abs(amount) <= _MOST_COST, what)(amount)
-    return found
+            expectation = f"what {label!r} predicted as {prediction!r} costs: a number"
+            row[_class(prediction)] = _real(lambda amount: abs(amount) <= _MOST_COST, expectation)(amount)
+    return cost_rows
 
 
 def _flag(value: Any) -> bool:
@@ -286,9 +286,9 @@ def _reference(value: Any) -> str:
     return value
 
 
-def _or_all(some: Parser, every: Any) -> Parser:
+def _or_all(parser: Parser, every: Any) -> Parser:
     """`all`, which stands for `every`, or some of them."""
-    return lambda value: every if value == ALL_SERIES else some(value)
+    return lambda value: every if value == ALL_SERIES else parser(value)
 
 
 def _series(value: Any) -> tuple[str, ...]:
@@ -352,8 +352,8 @@ STREAM: dict[str, Parser] = {
     "cluster": _cluster, "incident_budget": _optional(_budget),
     "incident_loss": _one_of(tuple(dict.fromkeys(sum(streams.INCIDENT_LOSSES.values(), ())))),
     "segments": _segment_keys, "segments_per_key": _integer(1, 10_000),
-    "baselines": _list_of(_known("baseline", streams.BASELINES), empty=True),
-    "details": _list_of(_known("detail", streams.DETAILS), empty=True),
+    "baselines": _list_of(_known_name("baseline", streams.BASELINES), empty=True),
+    "details": _list_of(_known_name("detail", streams.DETAILS), empty=True),
     "dependence_order": _integer(1, 1_000),
     "bins": _integer(1, 10_000), "alpha": _number(*_ALPHAS),
     "label_horizon": _duration, "label_at_horizon": _optional(_class), "settle": _duration,

@@ -59,7 +59,7 @@ def _plain(data: Any) -> Any:
         except ValueError as error:
             raise ConfigError(f"settings: {error}") from None
     if isinstance(data, dict):
-        return {_plain(key): _plain(one) for key, one in data.items()}
+        return {_plain(key): _plain(child) for key, child in data.items()}
     if getattr(data, "ndim", None) == 1 and hasattr(data, "tolist"):  # such as scikit-learn's `classes_`
         data = data.tolist()
     if isinstance(data, (list, tuple)):
@@ -72,8 +72,8 @@ def node_of(data: Any) -> Any:
     try:
         return yaml.representer.SafeRepresenter().represent_data(_plain(data))
     except yaml.representer.RepresenterError as error:
-        said = f"settings: {error.args[-1]!r} is no setting: expected text, numbers, lists and dicts"
-        raise ConfigError(said) from error
+        sentence = f"settings: {error.args[-1]!r} is no setting: expected text, numbers, lists and dicts"
+        raise ConfigError(sentence) from error
 
 
 def document_of(path: str | None) -> yaml.Node | None:
@@ -115,14 +115,16 @@ class NodeReader:
         except ConfigError as error:
             self._faults.append(str(error))
 
-    def _section(self, node: yaml.Node | None, where: str, base: Any, parsers: Mapping[str, Parser]) -> Any:
+    def _section(
+        self, node: yaml.Node | None, section_name: str, base: Any, parsers: Mapping[str, Parser]
+    ) -> Any:
         with self._collect():
-            children = self._mapping(node, where, tuple(parsers))
-            return replace(base, **self._values(children, where, parsers))
+            children = self._mapping(node, section_name, tuple(parsers))
+            return replace(base, **self._values(children, section_name, parsers))
         return base
 
     def _values(
-        self, children: Mapping[str, yaml.Node], where: str, parsers: Mapping[str, Parser | None],
+        self, children: Mapping[str, yaml.Node], section_name: str, parsers: Mapping[str, Parser | None],
         *, named: Sequence[str] = (),
     ) -> dict[str, Any]:  # fmt: skip
         """The values of those keys that have a parser and no fault; keys of `named` hold names."""
@@ -130,46 +132,52 @@ class NodeReader:
         for key, child in children.items():
             if (parser := parsers.get(key)) is not None:
                 with self._collect():
-                    values[key] = self._value(child, f"{where}.{key}", parser, named=key in named)
+                    values[key] = self._value(child, f"{section_name}.{key}", parser, named=key in named)
         return values
 
     def _mapping(
-        self, node: yaml.Node | None, where: str, known: tuple[str, ...] | None
+        self, node: yaml.Node | None, section_name: str, known_keys: tuple[str, ...] | None
     ) -> dict[str, yaml.Node]:
-        if node is None or (isinstance(node, yaml.ScalarNode) and self._plain(node, where) is None):
+        if node is None or (isinstance(node, yaml.ScalarNode) and self._plain(node, section_name) is None):
             return {}
         if not isinstance(node, yaml.MappingNode):
-            self._fail(node, f"{where} is {self._plain(node, where)!r}: expected keys and values")
+            self._fail(
+                node, f"{section_name} is {self._plain(node, section_name)!r}: expected keys and values"
+            )
         entries: dict[str, yaml.Node] = {}
         for key_node, child in node.value:
             with self._collect():
                 if not isinstance(key_node, yaml.ScalarNode):
-                    self._fail(key_node, f"{where} has a key that is no name")
+                    self._fail(key_node, f"{section_name} has a key that is no name")
                 key = key_node.value  # as it is written: 007 and no are names, too
-                if known is not None and key not in known:
-                    self._fail(key_node, f"unknown key {key!r} in {where}{self._hint(key, known)}")
+                if known_keys is not None and key not in known_keys:
+                    self._fail(
+                        key_node, f"unknown key {key!r} in {section_name}{self._hint(key, known_keys)}"
+                    )
                 if key in entries:
-                    self._fail(key_node, f"{where} has the key {key!r} twice")
+                    self._fail(key_node, f"{section_name} has the key {key!r} twice")
                 entries[key] = child
         return entries
 
-    def _faultless(self, node: yaml.Node, where: str, known: tuple[str, ...] | None) -> dict[str, yaml.Node]:
+    def _faultless(
+        self, node: yaml.Node, section_name: str, known_keys: tuple[str, ...] | None
+    ) -> dict[str, yaml.Node]:
         """As `_mapping`, but raises the first fault of its keys: without them the rest can't be judged."""
         before = len(self._faults)
-        entries = self._mapping(node, where, known)
+        entries = self._mapping(node, section_name, known_keys)
         if len(self._faults) > before:
             first, self._faults[before:] = self._faults[before], []
             raise ConfigError(first)
         return entries
 
-    def _value(self, node: yaml.Node, where: str, parser: Parser, *, named: bool = False) -> Any:
+    def _value(self, node: yaml.Node, dotted_name: str, parser: Parser, *, named: bool = False) -> Any:
         """What a parser makes of a node; `named`: it has names in it (see `_as_meant`)."""
         try:
-            return parser(self._tree(node, where, (), {}) if named else self._plain(node, where))
+            return parser(self._tree(node, dotted_name, (), {}) if named else self._plain(node, dotted_name))
         except (ValueError, TypeError, OverflowError) as error:
-            self._fail(node, f"{where}: {error}")
+            self._fail(node, f"{dotted_name}: {error}")
 
-    def _plain(self, node: yaml.Node, where: str) -> Any:
+    def _plain(self, node: yaml.Node, dotted_name: str) -> Any:
         """The Python value of a node."""
         try:
             value = _Constructor().construct_document(node)
@@ -178,39 +186,41 @@ class NodeReader:
         except Exception as error:  # PyYAML raises whatever its conversions do
             shown = node.value if isinstance(node, yaml.ScalarNode) else "a collection"
             kind, why = node.tag.replace("tag:yaml.org,2002:", ""), " ".join(str(error).split())
-            self._fail(node, f"{where} is {kind} {shown!r}: {why}")
+            self._fail(node, f"{dotted_name} is {kind} {shown!r}: {why}")
 
     def _tree(
-        self, node: yaml.Node, where: str, keys: tuple[Any, ...], lines: dict[tuple[Any, ...], str]
+        self, node: yaml.Node, dotted_name: str, keys: tuple[Any, ...], lines: dict[tuple[Any, ...], str]
     ) -> Any:
         """The Python value of a node; fills in the line of each part of it, by the keys to it."""
         lines.setdefault(keys, self._at(node))
         if not isinstance(node, yaml.MappingNode):
-            return self._as_meant(node, where)
+            return self._as_meant(node, dotted_name)
         if len(keys) > _DEEPEST:
-            self._fail(node, f"{where} is nested too deeply")
+            self._fail(node, f"{dotted_name} is nested too deeply")
         entries: dict[Any, Any] = {}
-        for name, (key_node, child) in zip(self._faultless(node, where, None), node.value):
-            plain = self._as_meant(key_node, where)
+        for name, (key_node, child) in zip(self._faultless(node, dotted_name, None), node.value):
+            plain = self._as_meant(key_node, dotted_name)
             key = name if plain is None else plain
             if key in entries:
-                self._fail(key_node, f"{where} has the key {name!r} twice")
+                self._fail(key_node, f"{dotted_name} has the key {name!r} twice")
             below = (*keys, key)
             lines[below] = self._at(key_node)
-            entries[key] = self._tree(child, where, below, lines)
+            entries[key] = self._tree(child, dotted_name, below, lines)
         return entries
 
-    def _as_meant(self, node: yaml.Node, where: str) -> Any:
+    def _as_meant(self, node: yaml.Node, dotted_name: str) -> Any:
         """The value of a node of a mapping, where `yes` and `no` may be classes, and `NO` a country."""
         if node.tag == _BOOLEAN and node.value.lower() not in ("true", "false"):
-            self._fail(node, f"{where}: YAML takes {node.value} for a boolean: quote it, '{node.value}'")
+            self._fail(
+                node, f"{dotted_name}: YAML takes {node.value} for a boolean: quote it, '{node.value}'"
+            )
         if isinstance(node, yaml.SequenceNode):
             for entry in node.value:
                 if isinstance(entry, yaml.ScalarNode):
-                    self._as_meant(entry, where)
-        value = self._plain(node, where)
+                    self._as_meant(entry, dotted_name)
+        value = self._plain(node, dotted_name)
         if node.tag == _INTEGER and node.value.replace("_", "").lstrip("+") != str(value):
-            self._fail(node, f"{where}: YAML takes {node.value} for {value}: quote it, '{node.value}'")
+            self._fail(node, f"{dotted_name}: YAML takes {node.value} for {value}: quote it, '{node.value}'")
         return value
 
     def _at(self, node: yaml.Node | None) -> str:
@@ -218,12 +228,12 @@ class NodeReader:
         line = _line(node)
         return self._path if line is None else f"{self._path} line {line}"
 
-    def _fail(self, node: yaml.Node, what: str) -> Any:
-        raise ConfigError(f"{self._at(node)}: {what}")
+    def _fail(self, node: yaml.Node, problem: str) -> Any:
+        raise ConfigError(f"{self._at(node)}: {problem}")
 
-    def _hint(self, key: str, known: tuple[str, ...]) -> str:
+    def _hint(self, key: str, known_keys: tuple[str, ...]) -> str:
         """What to write instead of an unknown key."""
-        return f": {_NO_SETTINGS[key]}" if key in _NO_SETTINGS else hint(key, known)
+        return f": {_NO_SETTINGS[key]}" if key in _NO_SETTINGS else hint(key, known_keys)
 
 
 def _line(node: yaml.Node | None) -> int | None:

@@ -49,7 +49,9 @@ def load_config(path: str | None, overrides: Mapping[str, object] | None = None)
     return config
 
 
-def combined(given: str | os.PathLike[str] | Mapping[str, Any] | None, settings: Mapping[str, Any]) -> Config:
+def combined(
+    source: str | os.PathLike[str] | Mapping[str, Any] | None, settings: Mapping[str, Any]
+) -> Config:
     """The configuration of a file, or of a dict of the same form, with these settings in its `defaults`.
 
     Raises ConfigError, in which places of a dict have no lines.
@@ -61,20 +63,20 @@ def combined(given: str | os.PathLike[str] | Mapping[str, Any] | None, settings:
     ...
     prequential.configuration.settings.model.ConfigError: settings: defaults.estimators: estimator 'al': ...
     """
-    name = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
-    node = document_of(name) if name is not None else node_of(given or {})
+    name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else None
+    node = document_of(name) if name is not None else node_of(source or {})
     if settings:
         node = node or node_of({})
         given_settings = node_of(dict(settings)).value
         if isinstance(node, yaml.MappingNode):
-            sections = {key.value: place for place, (key, _) in enumerate(node.value)}
+            sections = {key.value: index for index, (key, _) in enumerate(node.value)}
             if "defaults" not in sections:
                 node.value.append((node_of("defaults"), node_of({})))
                 sections["defaults"] = len(node.value) - 1
             key, defaults = node.value[sections["defaults"]]
             before = defaults.value if isinstance(defaults, yaml.MappingNode) else []
-            names = {one.value for one, _ in given_settings}
-            kept = [(one, child) for one, child in before if one.value not in names]
+            names = {key_node.value for key_node, _ in given_settings}
+            kept = [(key_node, child) for key_node, child in before if key_node.value not in names]
             merged = yaml.MappingNode(defaults.tag, [*kept, *given_settings], defaults.start_mark)
             node.value[sections["defaults"]] = key, merged
     return _Reader(name or "settings").config(node)
@@ -126,27 +128,29 @@ class _Reader(NodeReader):
         """The section `http`; without `streams`, whether they have its stages and estimators isn't judged."""
         config: settings.HttpConfig = self._section(node, "http", settings.HttpConfig(), configkeys.HTTP)
         for key in ("stages", "estimators") if streams is not None else ():
-            known = list(dict.fromkeys(name for stream in streams or () for name in getattr(stream, key)))
+            configured = list(
+                dict.fromkeys(name for stream in streams or () for name in getattr(stream, key))
+            )
             asked = getattr(config, key)
             for name in asked if isinstance(asked, tuple) else ():
-                if name not in known:
+                if name not in configured:
                     child = self._mapping(node, "http", None)[key]
                     with self._collect():
-                        said = f"http.{key}: no stream has {name!r}; configured: {', '.join(known)}"
-                        self._fail(child, said)
+                        problem = f"http.{key}: no stream has {name!r}; configured: {', '.join(configured)}"
+                        self._fail(child, problem)
         return config
 
-    def _of_file(self, node: yaml.Node, where: str, kind: int) -> tuple[model.RecordMapping, ...]:
+    def _of_file(self, node: yaml.Node, section_name: str, kind: int) -> tuple[model.RecordMapping, ...]:
         """The mapping of a file, or several of a list (see `prequential.mapping.parsing`)."""
         several = isinstance(node, yaml.SequenceNode)
         if several and not node.value:
-            self._fail(node, f"{where} is an empty list: expected a mapping")
+            self._fail(node, f"{section_name} is an empty list: expected a mapping")
         mappings = []
-        for place, one in enumerate(node.value if several else [node]):
-            key = f"{where}[{place}]" if several else where
+        for index, mapping_node in enumerate(node.value if several else [node]):
+            key = f"{section_name}[{index}]" if several else section_name
             lines: Lines = {}
             with self._collect():
-                section = self._tree(one, key, (), lines)
+                section = self._tree(mapping_node, key, (), lines)
                 origin = model.MappingOrigin(key, lines)
                 try:
                     mappings.append(parse(section, kind, bare=True, formats=FILE_FORMATS, origin=origin))
@@ -159,8 +163,8 @@ class _Reader(NodeReader):
         if node is None or (isinstance(node, yaml.ScalarNode) and self._plain(node, "ingest") is None):
             return ()
         if not isinstance(node, yaml.MappingNode):
-            given = self._plain(node, "ingest")
-            self._fail(node, f"ingest is {given!r}: expected topics and what their records become")
+            plain = self._plain(node, "ingest")
+            self._fail(node, f"ingest is {plain!r}: expected topics and what their records become")
         sources: list[SourceConfig] = []
         for key, section in node.value:
             with self._collect():
@@ -174,30 +178,32 @@ class _Reader(NodeReader):
 
     def _topics(self, key: yaml.Node) -> tuple[str, ...]:
         names = key.value if isinstance(key, yaml.SequenceNode) else [key]
-        for one in names:
-            if not isinstance(one, yaml.ScalarNode) or not one.value:
+        for name_node in names:
+            if not isinstance(name_node, yaml.ScalarNode) or not name_node.value:
                 expected = "expected a topic's name, or a list such as [a, b]"
-                self._fail(one, f"ingest has a key that is no topic: {expected}")
+                self._fail(name_node, f"ingest has a key that is no topic: {expected}")
         if not names:
             self._fail(key, "ingest has an empty list of topics: expected their names")
-        return tuple(one.value for one in names)
+        return tuple(name_node.value for name_node in names)
 
     def _source(self, topics: tuple[str, ...], section: yaml.Node) -> SourceConfig:
         """The source of these topics, with the mappings of its section."""
-        where = f"ingest.{','.join(topics)}"
+        section_name = f"ingest.{','.join(topics)}"
         sections = section.value if isinstance(section, yaml.SequenceNode) else [section]
         if not sections:
-            self._fail(section, f"{where} is empty: expected e.g. as: predictions")
+            self._fail(section, f"{section_name} is empty: expected e.g. as: predictions")
         mappings: list[model.RecordMapping] = []
-        for place, one in enumerate(sections):
-            section_key = where if len(sections) == 1 else f"{where}[{place}]"
+        for index, mapping_node in enumerate(sections):
+            section_key = section_name if len(sections) == 1 else f"{section_name}[{index}]"
             lines: Lines = {}
-            tree = self._tree(one, section_key, (), lines)
+            tree = self._tree(mapping_node, section_key, (), lines)
             mappings += _mappings_of(tree, model.MappingOrigin(section_key, lines))
         formats = {mapping.format or FORMATS[0] for mapping in mappings}
         if len(formats) > 1:
             several = ", ".join(sorted(formats))
-            self._fail(section, f"{where} has the formats {several}: expected the same in all mappings")
+            self._fail(
+                section, f"{section_name} has the formats {several}: expected the same in all mappings"
+            )
         return SourceConfig(topics, formats.pop(), tuple(mappings))
 
     def _kafka(self, node: yaml.Node | None) -> KafkaConfig:
@@ -215,35 +221,35 @@ class _Reader(NodeReader):
             raise ConfigError(f"{self._at(node)}: {error}") from error
 
     def _stream(
-        self, node: yaml.Node | None, where: str, base: StreamConfig, *, judge: bool = True
+        self, node: yaml.Node | None, section_name: str, base: StreamConfig, *, judge: bool = True
     ) -> StreamConfig:
         """A stream's settings over those of `base`.
 
         Whether they fit each other is left open after a fault among them, or without `judge`.
         """
         before = len(self._faults)
-        children = self._mapping(node, where, _OF_STREAMS)
-        changes = self._values(children, where, configkeys.STREAM, named=configkeys.OF_NAMES)
-        given = base.detectors is not stream_settings.DEFAULT_DETECTORS[base.task]
+        children = self._mapping(node, section_name, _OF_STREAMS)
+        changes = self._values(children, section_name, configkeys.STREAM, named=configkeys.OF_NAMES)
+        are_configured = base.detectors is not stream_settings.DEFAULT_DETECTORS[base.task]
         if "detectors" in children:
-            changes["detectors"] = self._detectors(children["detectors"], f"{where}.detectors")
-        elif not given:
+            changes["detectors"] = self._detectors(children["detectors"], f"{section_name}.detectors")
+        elif not are_configured:
             changes["detectors"] = stream_settings.OF_TASK
         if "emit" in children:
-            emit = self._mapping(children["emit"], f"{where}.emit", tuple(configkeys.EMIT))
-            values = self._values(emit, f"{where}.emit", configkeys.EMIT)
+            emit = self._mapping(children["emit"], f"{section_name}.emit", tuple(configkeys.EMIT))
+            values = self._values(emit, f"{section_name}.emit", configkeys.EMIT)
             changes |= {f"emit_{key}": value for key, value in values.items()}
             given_keys = ("outcomes", "every", "comparisons")
             changes |= {f"emit_{key}_given": True for key in given_keys if key in emit}
         if "period_alarms" in children:
             changes["period_alarms"] = self._section(
-                children["period_alarms"], f"{where}.period_alarms", base.period_alarms,
+                children["period_alarms"], f"{section_name}.period_alarms", base.period_alarms,
                 configkeys.PERIOD_ALARMS,
             )  # fmt: skip
         if "objective" in children:
-            changes["objective"] = self._objective(children["objective"], f"{where}.objective")
+            changes["objective"] = self._objective(children["objective"], f"{section_name}.objective")
         if "disparity" in children:
-            changes["disparity"] = self._disparity(children["disparity"], f"{where}.disparity")
+            changes["disparity"] = self._disparity(children["disparity"], f"{section_name}.disparity")
         if len(self._faults) > before or not judge:
             return base
         if changes.get("task", base.task) == "regression" and "label_at_horizon" not in children:
@@ -254,13 +260,15 @@ class _Reader(NodeReader):
             config = replace(base, **changes)
         except UsageError as error:
             key = str(error).partition(" ")[0]  # the setting that it is about
-            self._fail(children.get(key) or children["costs"], f"{where}.{key}: {error}")
+            self._fail(children.get(key) or children["costs"], f"{section_name}.{key}: {error}")
         if "objective" not in children:
             config = replace(config, objective=objective_of(config))
         by_instance = config.key == stream_settings.BY_INSTANCE
         if "disparity" not in children and (not config.has_classes or by_instance):
             config = replace(config, disparity=None)
-        if given and "detectors" not in children:  # of another task's, a stream takes over what it can have
+        if (
+            are_configured and "detectors" not in children
+        ):  # of another task's, a stream takes over what it can have
             config = replace(config, detectors=detectors_of_task(config))
         of_task = stream_settings.COMPARE_LOSSES[config.task]
         if "compare_losses" not in children:
@@ -269,107 +277,111 @@ class _Reader(NodeReader):
         watched = stream_settings.INCIDENT_LOSSES[config.task]
         if "incident_loss" not in children and config.incident_loss not in watched:
             config = replace(config, incident_loss="error")
-        for place, flaw in flaws(node, children, config, where):
+        for flaw_node, flaw in flaws(node, children, config, section_name):
             with self._collect():
-                self._fail(place, flaw)
+                self._fail(flaw_node, flaw)
         return config
 
-    def _detectors(self, node: yaml.Node, where: str) -> tuple[DetectorConfig, ...]:
+    def _detectors(self, node: yaml.Node, section_name: str) -> tuple[DetectorConfig, ...]:
         if not isinstance(node, yaml.SequenceNode):
-            self._fail(node, f"{where} is {self._plain(node, where)!r}: expected a list of detectors")
+            self._fail(
+                node, f"{section_name} is {self._plain(node, section_name)!r}: expected a list of detectors"
+            )
         detectors: list[DetectorConfig] = []
-        for place, child in enumerate(node.value):
+        for index, child in enumerate(node.value):
             with self._collect():
-                detector = self._detector(child, f"{where}[{place}]")
+                detector = self._detector(child, f"{section_name}[{index}]")
                 same = replace(detector, signal=canonical(detector.signal))
-                if any(same == replace(other, signal=canonical(other.signal)) for other in detectors):
-                    self._fail(child, f"{where} has the detector on {detector.signal} twice")
+                if any(same == replace(earlier, signal=canonical(earlier.signal)) for earlier in detectors):
+                    self._fail(child, f"{section_name} has the detector on {detector.signal} twice")
                 detectors.append(detector)
         return tuple(detectors)
 
-    def _objective(self, node: yaml.Node, where: str) -> stream_settings.Objective | None:
-        children = self._mapping(node, where, (*configkeys.OBJECTIVE_MEASURES, *configkeys.OBJECTIVE))
+    def _objective(self, node: yaml.Node, section_name: str) -> stream_settings.Objective | None:
+        children = self._mapping(node, section_name, (*configkeys.OBJECTIVE_MEASURES, *configkeys.OBJECTIVE))
         if not children:
             return None
         bounds = {key: configkeys.bound_of(key) for key in children if key not in configkeys.OBJECTIVE}
-        values = self._values(children, where, configkeys.OBJECTIVE | bounds, named=("estimate",))
+        values = self._values(children, section_name, configkeys.OBJECTIVE | bounds, named=("estimate",))
         settings = {key: values.pop(key) for key in configkeys.OBJECTIVE if key in values}
         if not bounds and "reference" not in children:
-            self._fail(node, f"{where} names no measure: expected e.g. accuracy: 0.9")
+            self._fail(node, f"{section_name} names no measure: expected e.g. accuracy: 0.9")
         return stream_settings.Objective(values, **settings)
 
-    def _disparity(self, node: yaml.Node, where: str) -> stream_settings.DisparityConfig | None:
-        children = self._mapping(node, where, tuple(configkeys.DISPARITY))
+    def _disparity(self, node: yaml.Node, section_name: str) -> stream_settings.DisparityConfig | None:
+        children = self._mapping(node, section_name, tuple(configkeys.DISPARITY))
         if not children:
             return None
         if "segments" not in children:
-            self._fail(node, f"{where} names no key of segments: expected e.g. segments: [region]")
-        return stream_settings.DisparityConfig(**self._values(children, where, configkeys.DISPARITY))
+            self._fail(node, f"{section_name} names no key of segments: expected e.g. segments: [region]")
+        return stream_settings.DisparityConfig(**self._values(children, section_name, configkeys.DISPARITY))
 
-    def _detector(self, node: yaml.Node, where: str) -> DetectorConfig:
+    def _detector(self, node: yaml.Node, section_name: str) -> DetectorConfig:
         """A detector with the parameters that it declares itself."""
-        children = self._faultless(node, where, None)
+        children = self._faultless(node, section_name, None)
         names = {
-            key: self._value(children[key], f"{where}.{key}", parser)
+            key: self._value(children[key], f"{section_name}.{key}", parser)
             for key, parser in (("detector", configkeys.detector), ("signal", parse_signal))
             if key in children
         }
         config = DetectorConfig(**names)
         declared = DETECTORS[config.detector]
-        parameters = {one.name: one for one in declared.parameters}
-        self._faultless(node, where, ("detector", "signal", *parameters))
-        given = {
-            key: self._value(child, f"{where}.{key}", parameters[key].parse)
+        parameters = {parameter.name: parameter for parameter in declared.parameters}
+        self._faultless(node, section_name, ("detector", "signal", *parameters))
+        values = {
+            key: self._value(child, f"{section_name}.{key}", parameters[key].parse)
             for key, child in children.items()
             if key in parameters
         }
-        if problem := declared.problem(declared.complete(given)):
-            self._fail(node, f"{where}: {problem}")
-        fixed = declared.threshold is not None and declared.threshold.name in given
-        return replace(config, params=declared.changed(given), fixed=fixed)
+        if problem := declared.problem(declared.complete(values)):
+            self._fail(node, f"{section_name}: {problem}")
+        fixed = declared.threshold is not None and declared.threshold.name in values
+        return replace(config, params=declared.changed(values), fixed=fixed)
 
-    def _hint(self, key: str, known: tuple[str, ...]) -> str:
+    def _hint(self, key: str, known_keys: tuple[str, ...]) -> str:
         """As of all nodes; or where the key of a stream or of records belongs."""
-        if known is SECTIONS and key in _OF_STREAMS:
+        if known_keys is SECTIONS and key in _OF_STREAMS:
             return f": it is a setting of streams; write it below defaults, or in Python as {key}=…"
-        if known is _OF_STREAMS and key in model.KNOWN_FIELDS:
+        if known_keys is _OF_STREAMS and key in model.KNOWN_FIELDS:
             column = f"name its column below files, in Python by columns={{{key!r}: …}}"
             return f": it is a field of records; {column}"
-        return super()._hint(key, known)
+        return super()._hint(key, known_keys)
 
 
 def _mappings_of(section: Any, origin: model.MappingOrigin) -> list[model.RecordMapping]:
     """The mappings of one section: as many as `as` names inputs, each of its own fields."""
-    where = origin.section
+    section_name = origin.section
 
-    def wrong(keys: tuple[Any, ...], what: str) -> ConfigError:
-        return ConfigError(f"{origin.line(keys)}{what}")
+    def wrong(keys: tuple[Any, ...], problem: str) -> ConfigError:
+        return ConfigError(f"{origin.line(keys)}{problem}")
 
     if not isinstance(section, dict):
-        raise wrong((), f"{where} is {section!r}: expected e.g. as: predictions")
+        raise wrong((), f"{section_name} is {section!r}: expected e.g. as: predictions")
     inputs = section.get("as")
     names = inputs if isinstance(inputs, list) and inputs else [inputs]
     for name in names:
         if name not in KINDS:
             expected = f"expected {', '.join(KINDS)}, or a list of them"
-            raise wrong(("as",), f"{where}.as is {name!r}: {expected}")
+            raise wrong(("as",), f"{section_name}.as is {name!r}: {expected}")
     if len(set(names)) < len(names):
-        raise wrong(("as",), f"{where}.as names an input twice")
+        raise wrong(("as",), f"{section_name}.as names an input twice")
     kinds = [KINDS.index(name) for name in names]
     known_of = {kind: (*model.REQUIRED[kind], *model.OPTIONAL[kind]) for kind in kinds}
-    known = {name for fields in known_of.values() for name in fields}
+    known_fields = {name for fields in known_of.values() for name in fields}
     for name in section:
-        if name not in known and name not in ABOUT:
-            hint = model.hint(str(name), (*ABOUT, *sorted(known)))
-            raise wrong((name,), f"unknown field {name!r} in {where}{hint}")
+        if name not in known_fields and name not in ABOUT:
+            hint = model.hint(str(name), (*ABOUT, *sorted(known_fields)))
+            raise wrong((name,), f"unknown field {name!r} in {section_name}{hint}")
     mappings = []
     for kind in kinds:
-        about = set(ABOUT[1:])
+        own_keys = set(ABOUT[1:])
         if len(kinds) > 1 and kind != LABELS:
-            about.discard("withdrawn")
-        fields = {name: one for name, one in section.items() if name in about or name in known_of[kind]}
+            own_keys.discard("withdrawn")
+        fields = {
+            name: value for name, value in section.items() if name in own_keys or name in known_of[kind]
+        }
         try:
             mappings.append(parse(fields, kind, formats=FORMATS, origin=origin))
         except model.MappingError as error:
-            raise wrong(error.keys, f"{where}: {error}") from error
+            raise wrong(error.keys, f"{section_name}: {error}") from error
     return mappings

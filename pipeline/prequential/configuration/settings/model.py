@@ -130,8 +130,8 @@ class HttpConfig:
         if shown is None:
             return stage == config.main_stage or len(sides(stage)) > 1
         return shown == ALL_SERIES or any(
-            all(side in shown or parse(side).configured in shown for side in sides(one))
-            for one in (stage, *same)
+            all(side in shown or parse(side).configured in shown for side in sides(stage_name))
+            for stage_name in (stage, *same)
         )
 
     def shows_estimator(self, estimator: str, config: StreamConfig) -> bool:
@@ -221,7 +221,7 @@ class Config:
     @property
     def longest_horizon(self) -> int:
         """The longest `label_horizon` of any stream (ms)."""
-        return max(one.label_horizon for one in (self.defaults, *self.streams.values()))
+        return max(stream_config.label_horizon for stream_config in (self.defaults, *self.streams.values()))
 
     @property
     def wide(self) -> tuple[str, ...]:
@@ -231,7 +231,9 @@ class Config:
     @property
     def finds_disparity(self) -> bool:
         """Whether any stream has `disparity`."""
-        return any(one.disparity is not None for one in (self.defaults, *self.streams.values()))
+        return any(
+            stream_config.disparity is not None for stream_config in (self.defaults, *self.streams.values())
+        )
 
     @property
     def merge_group(self) -> str:
@@ -241,7 +243,9 @@ class Config:
     @property
     def segment_keys(self) -> frozenset[str]:
         """Keys of segments that any stream evaluates."""
-        return frozenset(key for one in (self.defaults, *self.streams.values()) for key in one.segments)
+        return frozenset(
+            key for stream_config in (self.defaults, *self.streams.values()) for key in stream_config.segments
+        )
 
     @property
     def digest(self) -> str:
@@ -249,7 +253,7 @@ class Config:
 
         That is what is evaluated, and how, and the limits.
         """
-        streams = {name: one.digest for name, one in self.streams.items()}
+        streams = {name: stream_config.digest for name, stream_config in self.streams.items()}
         settings = [self.defaults.digest, streams, asdict(self.limits)]
         return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
 
@@ -283,31 +287,33 @@ _SECTIONS = ("kafka", "limits", "http", "worker", "notify")
 
 def of_stream(config: StreamConfig) -> dict[str, Any]:
     """The settings of a stream by key, as in a file: `emit.every`, `period_alarms.miss`."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for entry in fields(StreamConfig):
         value = getattr(config, entry.name)
         if not entry.compare:
             continue
         if isinstance(value, streams.PeriodAlarmConfig):
-            found |= {f"{entry.name}.{one.name}": getattr(value, one.name) for one in fields(value)}
+            settings |= {
+                f"{entry.name}.{subfield.name}": getattr(value, subfield.name) for subfield in fields(value)
+            }
         else:
-            found[entry.name.replace("emit_", "emit.")] = value
-    return found
+            settings[entry.name.replace("emit_", "emit.")] = value
+    return settings
 
 
 def of_rest(config: Config) -> dict[str, Any]:
     """The settings of everything but streams, by key: `kafka.prefix`, `kafka.security.sasl.mechanism`."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for section in _SECTIONS:
         for entry in fields(getattr(config, section)):
             value, key = getattr(getattr(config, section), entry.name), f"{section}.{entry.name}"
             if isinstance(value, Mapping):
-                found |= {f"{key}.{name}": one for name, one in value.items()}
+                settings |= {f"{key}.{name}": setting for name, setting in value.items()}
             else:
-                found[key] = value
-    found |= {f"files.{name}": mappings for name, mappings in config.files.items()}
-    found |= {f"ingest.{','.join(source.topics)}": source for source in config.ingest}
-    return found
+                settings[key] = value
+    settings |= {f"files.{name}": mappings for name, mappings in config.files.items()}
+    settings |= {f"ingest.{','.join(source.topics)}": source for source in config.ingest}
+    return settings
 
 
 def shown(key: str, value: Any) -> str:
@@ -381,7 +387,7 @@ def text_of(key: str, value: Any) -> str | list[str]:
     (['initial', 'final'], '[]', 'null')
     """
     if isinstance(value, tuple) and value and not is_secret(key):
-        return [_plain(one) for one in value]
+        return [_plain(entry) for entry in value]
     return shown(key, value)
 
 
@@ -408,8 +414,8 @@ def between(before: str | list[str], after: str | list[str]) -> Iterator[str]:
     (['with decay:1h'], ['null -> [all]'])
     """
     if isinstance(before, list) and isinstance(after, list):
-        gone = [one for one in before if one not in after]
-        come = [one for one in after if one not in before]
+        gone = [line for line in before if line not in after]
+        come = [line for line in after if line not in before]
         if gone:
             yield f"without {', '.join(gone)}"
         if come:

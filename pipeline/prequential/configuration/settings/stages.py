@@ -156,8 +156,8 @@ def parse_configured(value: Any) -> Stage:
 
 
 def _unknown(value: object) -> ValueError:
-    known = ", ".join(CONFIGURED)
-    return ValueError(f"unknown stage {value!r}; known: {known}, and e.g. {AFTER}:10m, {LEAD}:10m")
+    known_stages = ", ".join(CONFIGURED)
+    return ValueError(f"unknown stage {value!r}; known: {known_stages}, and e.g. {AFTER}:10m, {LEAD}:10m")
 
 
 class StagePair(NamedTuple):
@@ -223,7 +223,11 @@ def reported(configured: Iterable[str], number: int) -> tuple[str, ...]:
     >>> reported(("final", "bins", "intermediate"), 2)
     ('final', 'bin:1', 'bin:2', 'intermediate')
     """
-    return tuple(one for stage in configured for one in (bins(number) if stage == BINS else (stage,)))
+    return tuple(
+        reported_stage
+        for stage in configured
+        for reported_stage in (bins(number) if stage == BINS else (stage,))
+    )
 
 
 def evaluated(configured: Iterable[str], number: int) -> tuple[str, ...]:
@@ -232,10 +236,10 @@ def evaluated(configured: Iterable[str], number: int) -> tuple[str, ...]:
     >>> evaluated(("final", "intermediate", "after:1h"), 2)
     ('initial', 'final', 'bin:1', 'bin:2')
     """
-    some = {part for stage in configured if not parse(stage).is_age for part in parts(stage, number)}
-    if not some.isdisjoint(bins(1)):
-        some.add(INITIAL)
-    return tuple(sorted(some, key=lambda name: parse(name).row))
+    stages = {part for stage in configured if not parse(stage).is_age for part in parts(stage, number)}
+    if not stages.isdisjoint(bins(1)):
+        stages.add(INITIAL)
+    return tuple(sorted(stages, key=lambda name: parse(name).row))
 
 
 def standing_for(stage: str, stages: Iterable[str]) -> str:

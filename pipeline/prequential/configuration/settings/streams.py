@@ -354,12 +354,12 @@ class StreamConfig:
         >>> StreamConfig().main_estimator, StreamConfig(estimators=("all",)).main_estimator
         ('window:1000', 'all')
         """
-        return next((one for one in self.estimators if one != "all"), self.estimators[0])
+        return next((estimator for estimator in self.estimators if estimator != "all"), self.estimators[0])
 
     @cached_property
     def asked_measures(self) -> frozenset[str]:
         """The names of measures, signals and bounds."""
-        signals = (one.signal.rpartition(":")[2] for one in self.detectors)
+        signals = (detector.signal.rpartition(":")[2] for detector in self.detectors)
         bounds = self.objective.bounds if self.objective is not None else ()
         return frozenset((*self.measures, *signals, *bounds))
 

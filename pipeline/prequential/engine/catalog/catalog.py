@@ -54,8 +54,8 @@ class Catalog:
         self._plans: dict[tuple[str, tuple[str, ...], bool, int], Plan] = {}
         self._registry: Any = None
         self.columns: Registry
-        some: Any = [(records if schema in _OF_RECORDS else zeros)(schema, 16) for schema in _SCHEMAS]
-        self.registry = Registry(*some)
+        new_tables: Any = [(records if schema in _OF_RECORDS else zeros)(schema, 16) for schema in _SCHEMAS]
+        self.registry = Registry(*new_tables)
         #: Outcomes and revisions of entities that only previous configurations evaluated, by the fields of
         #: `Entity` after the row: one that starts again must not have messages with ids of earlier ones.
         self.ended: dict[tuple[Any, ...], tuple[int, int]] = {}
@@ -87,10 +87,12 @@ class Catalog:
         before, self._registry = self._registry, registry
         if before is None or any(old is not new for old, new in zip(before, registry)):
             #: The same tables, column by column: finding a column of a table of records by name is slow.
-            known = zip(before, self.columns) if before is not None else ((None, None) for _ in registry)
+            former_tables = (
+                zip(before, self.columns) if before is not None else ((None, None) for _ in registry)
+            )
             columns: Any = (
                 former if old is table else as_columns(schema, table)
-                for schema, table, (old, former) in zip(_SCHEMAS, registry, known)
+                for schema, table, (old, former) in zip(_SCHEMAS, registry, former_tables)
             )
             self.columns = Registry(*columns)
 
@@ -117,10 +119,10 @@ class Catalog:
         if baselines:
             self.set_class_at_horizon(stream)
         if config.has_classes and baselines:
-            for which, baseline in enumerate(BASELINES[:2]):
+            for index, baseline in enumerate(BASELINES[:2]):
                 if baseline in config.baselines:
                     self.registry.streams.nothing[stream.code] = self.add_class(stream, NO_CLASS_NAME)
-                    self.add_ages(stream, self.add_baseline(stream, which))
+                    self.add_ages(stream, self.add_baseline(stream, index))
         return stream
 
     def set_class_at_horizon(self, stream: Stream) -> None:
@@ -132,26 +134,26 @@ class Catalog:
         at_horizon = 0 if name is None else 1 + self.add_class(stream, name)
         self.registry.streams.at_horizon[stream.code] = at_horizon
 
-    def add_baseline(self, stream: Stream, which: int) -> int:
-        """Register the baseline at place `which` of `BASELINES` as evaluated; returns its entity's row."""
-        row = self._add_entity(stream, tables.BASELINE, f"@{BASELINES[which]}", None, None)
-        self.set_baseline(stream, which, row)
+    def add_baseline(self, stream: Stream, index: int) -> int:
+        """Register the baseline at place `index` of `BASELINES` as evaluated; returns its entity's row."""
+        row = self._add_entity(stream, tables.BASELINE, f"@{BASELINES[index]}", None, None)
+        self.set_baseline(stream, index, row)
         return row
 
-    def set_baseline(self, stream: Stream, which: int, row: int) -> None:
-        """Note `row` as an evaluated baseline's entity: `@majority` if `which`, else `@persistent`."""
+    def set_baseline(self, stream: Stream, index: int, row: int) -> None:
+        """Note `row` as an evaluated baseline's entity: `@majority` if `index`, else `@persistent`."""
         s = self.registry.streams
-        (s.majority_entity if which else s.persistent_entity)[stream.code] = row
+        (s.majority_entity if index else s.persistent_entity)[stream.code] = row
 
-    def baseline_of(self, stream: Stream, which: int) -> int:
-        """The entity's row of the baseline at place `which` of `BASELINES`; 0: it isn't evaluated."""
+    def baseline_of(self, stream: Stream, index: int) -> int:
+        """The entity's row of the baseline at place `index` of `BASELINES`; 0: it isn't evaluated."""
         s = self.registry.streams
-        return int((s.majority_entity if which else s.persistent_entity)[stream.code])
+        return int((s.majority_entity if index else s.persistent_entity)[stream.code])
 
     def baselines_of(self, stream: Stream) -> list[tuple[str, int]]:
         """The stream's evaluated baselines: `@persistent`, `@majority`, and their rows."""
         rows = enumerate(BASELINES[:2])
-        return [(f"@{name}", row) for which, name in rows if (row := self.baseline_of(stream, which))]
+        return [(f"@{name}", row) for index, name in rows if (row := self.baseline_of(stream, index))]
 
     def _set_up(self, stream: Stream) -> None:
         """Write a stream's settings to the tables, and make room for its stages at an age and its classes."""
@@ -169,29 +171,31 @@ class Catalog:
 
         `true` and 1 are one class, and so are `false` and 0; the form that came first in the stream names it.
         """
-        known = stream.classes.get(name)
-        if known is not None:
-            return known
+        known_code = stream.classes.get(name)
+        if known_code is not None:
+            return known_code
         code = len(stream.class_names)
         if name in tables.OTHER_FORM:
-            other = tables.OTHER_FORM[name]
-            stream.classes[name] = stream.classes[other] = code
-            first = next((one for one in stream.class_names if one in tables.OTHER_FORM), name)
-            name = name if (name in tables.BOOLEANS) == (first in tables.BOOLEANS) else other
+            other_form = tables.OTHER_FORM[name]
+            stream.classes[name] = stream.classes[other_form] = code
+            first = next(
+                (class_name for class_name in stream.class_names if class_name in tables.OTHER_FORM), name
+            )
+            name = name if (name in tables.BOOLEANS) == (first in tables.BOOLEANS) else other_form
         stream.class_names.append(name)
         stream.classes[name] = code
-        s, at = self.registry.streams, stream.code
-        if code >= s.class_capacity[at]:
-            self._make_class_room(stream, 2 * int(s.class_capacity[at]))
+        s, stream_code = self.registry.streams, stream.code
+        if code >= s.class_capacity[stream_code]:
+            self._make_class_room(stream, 2 * int(s.class_capacity[stream_code]))
             for row in stream.entities:
                 self._move(row)
-        s.class_count[at] = code + 1
-        classes, row = self.registry.classes, int(s.classes[at]) + code
+        s.class_count[stream_code] = code + 1
+        classes, row = self.registry.classes, int(s.classes[stream_code]) + code
         classes.seen[row] = classes.order[row] = classes.followed[row] = 0
         classes.name[row], classes.meaning[row] = tables.name_hash(name), tables.SORTS.get(name, 0)
         positive = stream.config.positive_class
         if positive is not None and stream.classes.get(positive) == code:
-            s.positive_code[at] = code
+            s.positive_code[stream_code] = code
         return code
 
     def ensure_class_capacity(self, stream: Stream, capacity: int) -> None:
@@ -203,33 +207,36 @@ class Catalog:
 
     def _make_class_room(self, stream: Stream, capacity: int) -> None:
         """Give a stream a new block of rows for `capacity` classes, and copy its classes there."""
-        registry, at = self.registry, stream.code
-        start, count = int(registry.streams.classes[at]), len(stream.class_names)
-        start_of_pairs, before = int(registry.streams.pairs[at]), int(registry.streams.class_capacity[at])
+        registry, stream_code = self.registry, stream.code
+        start, count = int(registry.streams.classes[stream_code]), len(stream.class_names)
+        start_of_pairs, before = (
+            int(registry.streams.pairs[stream_code]),
+            int(registry.streams.class_capacity[stream_code]),
+        )
         first = self._class_rows.allocate(capacity)
         classes = grown(registry.classes, self._class_rows.rows)
         classes[first : first + count] = classes[start : start + count]  # type: ignore[index]
         pairs = registry.pairs
-        if registry.streams.correction[at]:
-            place = self._pair_places.allocate(capacity * capacity)
+        if registry.streams.correction[stream_code]:
+            first_pair = self._pair_places.allocate(capacity * capacity)
             pairs = grown(pairs, self._pair_places.rows)
             if start_of_pairs >= 0:
                 old = pairs.pairs[start_of_pairs : start_of_pairs + before * before].reshape(before, before)
-                new = pairs.pairs[place : place + capacity * capacity].reshape(capacity, capacity)
+                new = pairs.pairs[first_pair : first_pair + capacity * capacity].reshape(capacity, capacity)
                 new[:before, :before] = old
-            registry.streams.pairs[at] = place
-        registry.streams.classes[at], registry.streams.class_capacity[at] = first, capacity
+            registry.streams.pairs[stream_code] = first_pair
+        registry.streams.classes[stream_code], registry.streams.class_capacity[stream_code] = first, capacity
         self.registry = registry._replace(classes=classes, pairs=pairs)
 
     def _move(self, row: int) -> None:
         """Move an entity to the plan that has room for all classes of its stream."""
         entities = self.registry.entities
         old = self.plans[entities.plan[row]]
-        about = self.entity(row)
-        stream = self.streams[about.stream]
+        entity = self.entity(row)
+        stream = self.streams[entity.stream]
         new = self._plan(stream, old.config, old.stages, old.watched)
         count, first = len(old.stages), int(entities.first[row])
-        start = new.take(stream.code, row, stream.name, about.model, about.segment)
+        start = new.take(stream.code, row, stream.name, entity.model, entity.segment)
         new.adopt(old, np.arange(first, first + count), np.arange(start, start + count))
         old.free(first, count)
         entities.plan[row], entities.first[row] = new.number, start
@@ -244,47 +251,45 @@ class Catalog:
             self.plans.append(plan)
         return self._plans[key]
 
-    def _add_entity(
-        self, stream: Stream, kind: int, model: str, segment: str | None, age: str | None
-    ) -> int:
-        about = Entity(len(self.entities), stream.code, kind, model, segment, age)
-        self.put_entity(about)
-        self.registry.entities.began[about.row] = self.registry.streams.completed[stream.code]
-        before = self.ended.pop(about[1:], None)
+    def _add_entity(self, stream: Stream, kind: int, model: str, segment: str | None, age: str | None) -> int:
+        entity = Entity(len(self.entities), stream.code, kind, model, segment, age)
+        self.put_entity(entity)
+        self.registry.entities.began[entity.row] = self.registry.streams.completed[stream.code]
+        before = self.ended.pop(entity[1:], None)
         if before is not None:
-            self._begin_anew(about, *before)
-        return about.row
+            self._begin_anew(entity, *before)
+        return entity.row
 
-    def _begin_anew(self, about: Entity, outcomes: int, revisions: int) -> None:
+    def _begin_anew(self, entity: Entity, outcomes: int, revisions: int) -> None:
         """Continue the numbers of an entity that had ended, so that its message ids are new."""
-        entities, row = self.registry.entities, about.row
+        entities, row = self.registry.entities, entity.row
         entities.revisions[row] = revisions + 1
         # Outcomes of baselines are numbered by the labels since they began, and baselines have no alarms.
-        if about.kind not in (tables.BASELINE, tables.BASELINE_AGE):
+        if entity.kind not in (tables.BASELINE, tables.BASELINE_AGE):
             entities.outcomes[row] = outcomes
             rows = np.arange(entities.stages[row]) + entities.first[row]
             for estimator in self.plans[entities.plan[row]].estimators:
                 estimator.begin(rows, np.full(len(rows), outcomes))
         self.begun_anew.append(row)
 
-    def put_entity(self, about: Entity) -> None:
+    def put_entity(self, entity: Entity) -> None:
         """Register an entity at its row, after all others, with rows in a plan for each of its stages.
 
         Missing rows before it stay empty, as in a snapshot that has entities which are no longer evaluated.
         """
-        row, stream = about.row, self.streams[about.stream]
+        row, stream = entity.row, self.streams[entity.stream]
         self.entities += [None] * (row - len(self.entities))
         self.registry = self.registry._replace(entities=grown(self.registry.entities, row + 1))
-        self.entities.append(about)
+        self.entities.append(entity)
         entities = self.registry.entities
         entities[row] = np.zeros((), entities.dtype)  # type: ignore[index, attr-defined]
         entities = self.columns.entities
-        entities.stream[row], entities.kind[row] = stream.code, about.kind
-        stages = stream.evaluated if about.age is None else (about.age,)
-        watched = about.kind not in (tables.BASELINE, tables.BASELINE_AGE)
+        entities.stream[row], entities.kind[row] = stream.code, entity.kind
+        stages = stream.evaluated if entity.age is None else (entity.age,)
+        watched = entity.kind not in (tables.BASELINE, tables.BASELINE_AGE)
         plan = self._plan(stream, stream.config, stages, watched)
         entities.plan[row] = plan.number
-        entities.first[row] = plan.take(stream.code, row, stream.name, about.model, about.segment)
+        entities.first[row] = plan.take(stream.code, row, stream.name, entity.model, entity.segment)
         entities.stages[row] = len(stages)
         stream.entities.append(row)
         self.note_single(row)
@@ -305,9 +310,9 @@ class Catalog:
 
     def note_single(self, row: int) -> None:
         """Note whether `initial` of an entity is the same as `final`, where both are evaluated."""
-        about = self.entity(row)
-        stream = self.streams[about.stream]
-        both = about.age is None and stream.initial and stream.final
+        entity = self.entity(row)
+        stream = self.streams[entity.stream]
+        both = entity.age is None and stream.initial and stream.final
         self.columns.entities.initial_is_final[row] = both and not self.has_two_predictions(row)
 
     def rows_with_one_prediction(self, row: int) -> list[int]:
@@ -315,9 +320,13 @@ class Catalog:
 
         The same sequence serves both stages there.
         """
-        about, entities = self.entity(row), self.columns.entities
-        rows = self.streams[about.stream].entities
-        return [one for one in rows if row in (one, entities.model[one]) and entities.initial_is_final[one]]
+        entity, entities = self.entity(row), self.columns.entities
+        rows = self.streams[entity.stream].entities
+        return [
+            entity_row
+            for entity_row in rows
+            if row in (entity_row, entities.model[entity_row]) and entities.initial_is_final[entity_row]
+        ]
 
     def same_as(self, row: int, stage: str, stream: Stream | None = None) -> list[str]:
         """The stages that are the same as a stage of an entity, for the field `same` of its messages.
@@ -325,8 +334,8 @@ class Catalog:
         An entity that is no longer evaluated has no stream: pass the stream that it had as `stream`.
         """
         if stream is None:
-            about = self.entity(row)
-            stream = self.streams[about.stream]
+            entity = self.entity(row)
+            stream = self.streams[entity.stream]
         is_said = self.columns.entities.initial_is_final[row] and stage == FINAL and stream.reports(INITIAL)
         return [INITIAL] if is_said else []
 
@@ -340,10 +349,10 @@ class Catalog:
 
         They don't have all of its outcomes: some labels come before that age.
         """
-        about = self.entity(row)
-        kind = tables.AGE if about.kind == tables.MODEL else tables.BASELINE_AGE
+        entity = self.entity(row)
+        kind = tables.AGE if entity.kind == tables.MODEL else tables.BASELINE_AGE
         for age in stream.ages:
-            added = self._add_entity(stream, kind, about.model, None, age)
+            added = self._add_entity(stream, kind, entity.model, None, age)
             self.registry.entities.model[added] = row if kind == tables.AGE else 0
             if not self.registry.entities.after[row]:
                 self.registry.entities.after[row] = added
@@ -399,9 +408,9 @@ class Catalog:
     def add_segment(self, segment_row: int) -> int:
         """Register the entity for a segment of a model (a row in `SegmentRows`); returns the entity's row."""
         model, key, position = self.segment_origin[segment_row]
-        about = self.entity(model)
-        stream = self.streams[about.stream]
-        row = self._add_entity(stream, tables.SEGMENT, about.model, stream.segment_name(key, position), None)
+        entity = self.entity(model)
+        stream = self.streams[entity.stream]
+        row = self._add_entity(stream, tables.SEGMENT, entity.model, stream.segment_name(key, position), None)
         self.registry.entities.model[row] = model
         self.registry.segment_rows.entity[segment_row] = row
         self.note_single(row)
@@ -417,7 +426,7 @@ class Catalog:
         """
         row = stream.models.pop(name)
         stream.came.pop(name, None)
-        never_back = [(stream.code, one) for one in (name, name + CORRECTED_SUFFIX)]
+        never_back = [(stream.code, model) for model in (name, name + CORRECTED_SUFFIX)]
         self.ended = {
             names: counts for names, counts in self.ended.items() if (names[0], names[2]) not in never_back
         }
@@ -428,16 +437,20 @@ class Catalog:
         segments = tables.segment_rows_of(self.registry, np.array([row]))
         if len(segments):
             self.segment_numbers.free(int(segments[0]), len(segments))
-        removed = [one for one in stream.entities if one == row or self.registry.entities.model[one] == row]
-        gone = [self.entities[one] for one in removed]
-        for one in removed:
-            self._remove_entity(one)
-        return [about for about in gone if about is not None]
+        removed = [
+            entity_row
+            for entity_row in stream.entities
+            if entity_row == row or self.registry.entities.model[entity_row] == row
+        ]
+        gone = [self.entities[entity_row] for entity_row in removed]
+        for entity_row in removed:
+            self._remove_entity(entity_row)
+        return [entity for entity in gone if entity is not None]
 
     def _remove_entity(self, row: int) -> None:
         """Free an entity's rows in its plan, and stop its evaluation."""
-        about = self.entity(row)
-        self.streams[about.stream].entities.remove(row)
+        entity = self.entity(row)
+        self.streams[entity.stream].entities.remove(row)
         entities = self.registry.entities
         self.plans[entities.plan[row]].free(int(entities.first[row]), int(entities.stages[row]))
         entities.changed[row] = entities.initial_is_final[row] = 0
@@ -463,8 +476,10 @@ class Catalog:
 
     def entities_of(self, stream: Stream) -> Iterator[Entity]:
         """The entities of a stream, in the order of its messages."""
-        some = (self.entities[row] for row in stream.entities)
-        yield from sorted((one for one in some if one), key=lambda one: (one.kind, one.row))
+        entities = (self.entities[row] for row in stream.entities)
+        yield from sorted(
+            (entity for entity in entities if entity), key=lambda entity: (entity.kind, entity.row)
+        )
 
 
 def _chosen(table: Any, names: Iterable[str]) -> dict[str, Any]:

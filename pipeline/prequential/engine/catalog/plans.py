@@ -92,8 +92,8 @@ class Plan(RowAllocator):
         self.generation += 1
         first = self.allocate(count)
         for watch in self.watches:
-            for place, stage in enumerate(self.stages):
-                watch.begin(first + place, stage, *names)
+            for index, stage in enumerate(self.stages):
+                watch.begin(first + index, stage, *names)
         self.owner[first : first + count] = stream
         self.entity[first : first + count] = entity
         return first
@@ -149,19 +149,21 @@ class Plan(RowAllocator):
 
     def _consume(self, log: Log, rows: Ints32, positives: Positives, run: Run = run) -> Alarms:
         extended = extends_scores(self.config)
-        taken = WatchedRows(log, rows, self.capacity, self.loss, positives, run, extended, self.joint)
+        watched_rows = WatchedRows(log, rows, self.capacity, self.loss, positives, run, extended, self.joint)
         if self.paired:
             codes = np.empty((len(payloads.CODES), len(rows)), dtype=np.int32)
             run(payloads.codes_of, self.last_signs, log, rows, positives, codes)
-            taken.pairs = [unrevised(taken.cells.sequence, taken.cells.t1, one) for one in codes]
+            watched_rows.pairs = [
+                unrevised(watched_rows.cells.sequence, watched_rows.cells.t1, column) for column in codes
+            ]
         for estimator in self.estimators:
-            estimator.update(taken)
+            estimator.update(watched_rows)
         if self.reference is not None:
-            self.reference.update(taken, codes, run)
+            self.reference.update(watched_rows, codes, run)
         alarms = new_alarms(max(1, len(self.watches) * len(rows)))
         if self.watches:
-            for place, watch in enumerate(self.watches):
-                watch.run(taken, place, alarms)
+            for index, watch in enumerate(self.watches):
+                watch.run(watched_rows, index, alarms)
             if not self.numbers:
                 run(payloads.follow, self.error_pairs, log, rows, alarms)
         return alarms
@@ -173,20 +175,20 @@ class Plan(RowAllocator):
 
     # ---- moves
 
-    def adopt(self, other: Plan, rows: Ints, new_rows: Ints) -> list[tuple[str, str]]:
+    def adopt(self, source: Plan, rows: Ints, new_rows: Ints) -> list[tuple[str, str]]:
         """Copy `rows` of another plan to `new_rows` of this one; returns the items that start empty here.
 
         An item has a kind and a name. The kinds are `estimator`, `scores` and `residuals` of an estimator,
         `reference`, `detector` and `disparity`.
         """
         missing = []
-        self._number(other, rows, new_rows)
-        if other.scored:
+        self._number(source, rows, new_rows)
+        if source.scored:
             self.score()
-        same_costs = self.config.costs == other.config.costs
-        same_top = self.config.top_k == other.config.top_k
-        same_season = not self.numbers or self.config.season == other.config.season
-        estimators = {estimator.name: estimator for estimator in other.estimators}
+        same_costs = self.config.costs == source.config.costs
+        same_top = self.config.top_k == source.config.top_k
+        same_season = not self.numbers or self.config.season == source.config.season
+        estimators = {estimator.name: estimator for estimator in source.estimators}
         for estimator in self.estimators:
             if estimator.name in estimators:
                 former = estimators[estimator.name]
@@ -199,37 +201,37 @@ class Plan(RowAllocator):
             else:
                 missing.append(("estimator", estimator.name))
         if self.reference is not None:
-            if other.reference is not None and other.reference.extent == self.reference.extent:
-                self.reference.adopt(other.reference, rows, new_rows)
+            if source.reference is not None and source.reference.extent == self.reference.extent:
+                self.reference.adopt(source.reference, rows, new_rows)
             else:
                 missing.append(("reference", str(self.reference.extent)))
-        watches = {watch.key: watch for watch in other.watches}
+        watches = {watch.key: watch for watch in source.watches}
         for watch in self.watches:
             if watch.key in watches:
                 copy_rows(watches[watch.key].table, rows, watch.table, new_rows)
                 watch.signal.adopt(watches[watch.key].signal, rows, new_rows)
-            elif self.watched and other.watched:
+            elif self.watched and source.watched:
                 missing.append(("detector", f"{watch.config.detector} on {watch.config.signal}"))
         if self.groups is not None:
-            if other.groups is not None and other.groups.about == self.groups.about:
-                copy_rows(other.groups.table, rows, self.groups.table, new_rows)
+            if source.groups is not None and source.groups.subject == self.groups.subject:
+                copy_rows(source.groups.table, rows, self.groups.table, new_rows)
             else:
                 missing += [("disparity", key) for key in self.groups.keys]
-        if self.paired and other.paired:
-            copy_rows(other.last_signs, rows, self.last_signs, new_rows)
-        copy_rows(other.error_pairs, rows, self.error_pairs, new_rows)
+        if self.paired and source.paired:
+            copy_rows(source.last_signs, rows, self.last_signs, new_rows)
+        copy_rows(source.error_pairs, rows, self.error_pairs, new_rows)
         return missing
 
-    def _number(self, other: Plan, rows: Ints, new_rows: Ints) -> None:
+    def _number(self, source: Plan, rows: Ints, new_rows: Ints) -> None:
         """Number the joint cells of `new_rows` as those of `rows` in another plan, or those that it has."""
-        if other.joint.places:
-            self.joint.adopt(other.joint, rows, new_rows)
+        if source.joint.places:
+            self.joint.adopt(source.joint, rows, new_rows)
         elif self.joint.places:
-            joint = list(other._joint_cells())
+            joint = list(source._joint_cells())
             for row, new in zip(rows.tolist(), new_rows.tolist()):
-                found = [one.counts_of(row) for one in joint]
-                cells = np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
-                self.joint.put(new, keys_of(cells, other.capacity))
+                counts = [joint_cells.counts_of(row) for joint_cells in joint]
+                cells = np.unique(np.concatenate(counts)) if counts else np.zeros(0, dtype=np.int64)
+                self.joint.put(new, keys_of(cells, source.capacity))
 
     def _joint_cells(self) -> Iterator[Accumulator]:
         """All accumulators of joint cells."""

@@ -22,7 +22,7 @@ def positives_by_owner(catalog: Catalog, owner: Ints32) -> Positives:
     columns = s.positive_code, s.classes, s.class_count, registry.classes.meaning, s.quantile
     # Copies, because loops would be compiled once for columns of records and again for those of one record.
     code, classes, count, meaning, quantile = map(np.ascontiguousarray, columns)
-    prices, sets = catalog.prices.of(registry, streams), catalog.label_sets.of(registry, streams)
+    prices, sets = catalog.prices.tables(registry, streams), catalog.label_sets.tables(registry, streams)
     return Positives(owner, code, classes, count, meaning, *prices, quantile, *sets)
 
 
@@ -32,8 +32,8 @@ def positives_of_stream(catalog: Catalog, stream: Stream) -> Positives:
     s, code, nothing = registry.streams, stream.code, np.zeros(1, dtype=np.int32)
     first, count = int(s.classes[code]), int(s.class_count[code])
     meaning = np.ascontiguousarray(registry.classes.meaning[first : first + count])
-    priced, costs = catalog.prices.of(registry, streams)
-    sets, members = catalog.label_sets.of(registry, streams)
+    priced, costs = catalog.prices.tables(registry, streams)
+    sets, members = catalog.label_sets.tables(registry, streams)
     return Positives(
         nothing, s.positive_code[[code]], nothing, s.class_count[[code]], meaning,
         priced[code : code + 1], costs[first : first + count], s.quantile[[code]],

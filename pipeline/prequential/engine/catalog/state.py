@@ -149,12 +149,12 @@ def tables(store: Store) -> Iterator[StateTable]:
     For `_SINGLE` columns, snapshots omit the second dimension, or have a single number where there is no
     column.
     """
-    known, pools = ids.used(store.ids), store.pools
-    slots = len(known.stream)
-    of_slots = {field: getattr(known, field) for field in ("stream", "offset", "size")}
+    dump, pools = ids.used(store.ids), store.pools
+    slots = len(dump.stream)
+    of_slots = {field: getattr(dump, field) for field in ("stream", "offset", "size")}
     yield StateTable("ids|", Key.SLOT, of_slots, links={"stream": Key.STREAM})
-    others = {field: column for field, column in known._asdict().items() if field not in of_slots}
-    yield StateTable("ids|", Key.NONE, others)
+    other_columns = {field: column for field, column in dump._asdict().items() if field not in of_slots}
+    yield StateTable("ids|", Key.NONE, other_columns)
     yield StateTable("deadline", Key.SLOT, store.links.deadline, slots)
     links = {"first": Key.PREDICTION, "label": Key.LABEL}
     yield StateTable("instances|", Key.SLOT, store.instances, slots, links=links)
@@ -191,8 +191,8 @@ def load(store: Store, arrays: Mapping[str, Any]) -> Store:
     The caller schedules the deadlines. Ids get new hashes (`ids.load`). Raises KeyError for a missing table.
     """
     arrays = {"values|numbers": _numbers_apart(arrays), **arrays}
-    known = ids.Dump(*(arrays[f"ids|{name}"] for name in ids.Dump._fields))
-    loaded = store._replace(ids=ids.load(known))
+    dump = ids.Dump(*(arrays[f"ids|{name}"] for name in ids.Dump._fields))
+    loaded = store._replace(ids=ids.load(dump))
     for name in ("instances", "marks", "predictions", "values", "labels", "label_values", "probabilities"):
         loaded = loaded._replace(**{name: _loaded(getattr(store, name), f"{name}|", arrays)})
     columns = {field: arrays[f"settled|{field}"] for field in ("place", *compact.Settled._fields)}

@@ -111,10 +111,10 @@ class Stream:
         values[value] = len(values) + 1
         self.values_came[key].append(came)
 
-    def note_keys(self, given: Mapping[str, str]) -> None:
+    def note_keys(self, segments: Mapping[str, str]) -> None:
         """Note the segment keys of a record: the configured ones, and at most `MOST_OTHER_KEYS` others."""
-        self.unseen_keys -= given.keys()
-        for key in given:
+        self.unseen_keys -= segments.keys()
+        for key in segments:
             if key not in self.config.segments and key not in self.other_keys:
                 if len(self.other_keys) >= MOST_OTHER_KEYS:
                     return
@@ -142,7 +142,7 @@ class Stream:
 
     def segment_name(self, key: int, position: int) -> str:
         """`key=value`."""
-        value = next((name for name, at in self.values[key].items() if at == position), OTHER)
+        value = next((name for name, slot in self.values[key].items() if slot == position), OTHER)
         return f"{self.config.segments[key]}={value}"
 
 
@@ -202,10 +202,10 @@ def write_settings(s: Streams, stream: Stream, ages: int) -> None:
     s.keys[code], s.slots[code] = len(config.segments), config.segments_per_key + 1
     s.emit_outcomes[code] = config.emit_outcomes or 0
     s.ages[code], s.age_count[code] = ages, len(stream.ages)
-    each = len(stream.evaluated) + 1
+    rows_per_kind = len(stream.evaluated) + 1
     kinds = 1 + int(s.correction[code]) + len(config.segments)
-    s.rows_per_prediction[code] = each * kinds + 2 * len(stream.ages)
-    s.rows_per_label[code] = 2 * (each + len(stream.ages)) + 2
+    s.rows_per_prediction[code] = rows_per_kind * kinds + 2 * len(stream.ages)
+    s.rows_per_label[code] = 2 * (rows_per_kind + len(stream.ages)) + 2
     s.persistent[code] = s.majority[code] = NO_CLASS
     s.positive[code] = 0 if config.positive_class is None else name_hash(config.positive_class)
     s.positive_code[code] = NO_POSITIVE if config.positive_class is None else UNSEEN_POSITIVE
@@ -223,25 +223,25 @@ class ClassTables(ABC, Generic[Tables]):
 
     def __init__(self) -> None:
         self._streams: list[Stream] = []
-        self._known: tuple[Any, Tables] | None = None
+        self._newest: tuple[Any, Tables] | None = None
 
     def add(self, stream: Stream) -> None:
         """Add a stream that has such tables."""
         self._streams.append(stream)
 
-    def of(self, registry: Registry, streams: int) -> Tables:
+    def tables(self, registry: Registry, streams: int) -> Tables:
         """Return the tables for all classes of the registry and this number of streams."""
         if not self._streams:
             return self.none
         s, codes = registry.streams, [stream.code for stream in self._streams]
         rows, firsts = len(registry.classes.meaning), s.classes[codes].tolist()
-        of = rows, streams, firsts, s.class_count[codes].tolist()
-        if self._known is None or self._known[0] != of:
-            self._known = of, self._made(rows, streams, firsts, max(of[-1]))
-        return self._known[1]
+        key = rows, streams, firsts, s.class_count[codes].tolist()
+        if self._newest is None or self._newest[0] != key:
+            self._newest = key, self._new_tables(rows, streams, firsts, max(key[-1]))
+        return self._newest[1]
 
     @abstractmethod
-    def _made(self, rows: int, streams: int, firsts: list[int], most: int) -> Tables:
+    def _new_tables(self, rows: int, streams: int, firsts: list[int], most: int) -> Tables:
         """Return new tables for `rows` classes; `firsts` are the streams' first ones, `most` of a stream."""
 
 
@@ -253,7 +253,7 @@ class LabelTables(ClassTables[tuple[Bytes, Bytes]]):
 
     none = per_class.NO_SETS, per_class.NO_MEMBERS
 
-    def _made(self, rows: int, streams: int, firsts: list[int], most: int) -> tuple[Bytes, Bytes]:
+    def _new_tables(self, rows: int, streams: int, firsts: list[int], most: int) -> tuple[Bytes, Bytes]:
         sets = np.zeros(streams, dtype=np.uint8)
         members: list[tuple[int, int]] = []
         for stream, first in zip(self._streams, firsts):
@@ -277,7 +277,7 @@ class CostTables(ClassTables[tuple[Bytes, Floats]]):
 
     none = per_class.NONE_PRICED, per_class.NO_COSTS
 
-    def _made(self, rows: int, streams: int, firsts: list[int], most: int) -> tuple[Bytes, Floats]:
+    def _new_tables(self, rows: int, streams: int, firsts: list[int], most: int) -> tuple[Bytes, Floats]:
         priced, table = np.zeros(streams, dtype=np.uint8), np.zeros((rows, most))
         for stream, first in zip(self._streams, firsts):
             by_value = stream.config.cost_per_value

@@ -152,23 +152,23 @@ def declare(table: Sequences, sums: ClusterSums, row: int, level: float, margin:
 
 
 @inner
-def step(pair: WholeRun, row: int, difference: float, at: Position) -> int:
+def step(pair: WholeRun, row: int, difference: float, position: Position) -> int:
     """Take the row's next difference, loss of A less loss of B; returns how many more observations count now.
 
     Without clusters these are cohorts, in `closed`; with clusters they are the clusters that are over, in
-    `over`. `at` is the place of the prediction (see `cohorts.add_outcome`).
+    `over`. `position` is the place of the prediction (see `cohorts.add_outcome`).
     """
     table, sums, closed = pair.sequences, pair.sums, pair.closed
     if table.n[row] == 0:
-        begin(pair.pending, row, at)
+        begin(pair.pending, row, position)
     table.n[row] += 1
     if not abs(difference) <= MOST or table.largest[row] > MOST:
         table.largest[row] = math.inf
         table.verdict[row], table.alone[row], table.since[row] = UNDECIDED, UNDECIDED, 0
         return 0
     table.largest[row] = max(table.largest[row], abs(difference))
-    table.clustered[row] = at.cluster > 0
-    count = add_outcome(pair.pending, row, at, difference, closed)
+    table.clustered[row] = position.cluster > 0
+    count = add_outcome(pair.pending, row, position, difference, closed)
     over = 0
     for i in range(count):
         table.counted[row] += closed.n[i]
@@ -187,7 +187,7 @@ def step(pair: WholeRun, row: int, difference: float, at: Position) -> int:
         table.inflation[row] = enlarged(n) * inflation(pair.blocks, row, n)
     if is_due or over > 0:
         _judge(table, sums, row)
-    return over if at.cluster > 0 else count
+    return over if position.cluster > 0 else count
 
 
 @inner
@@ -272,8 +272,8 @@ def interval(table: Sequences, sums: ClusterSums, row: int) -> Bounds:
     better = table.alone[row]
     if table.clustered[row]:
         better = _by_clusters(table, sums, row)
-        known, low, high = clusters.ends(sums, row, table.needed[row])
-        if not known or not sums.largest[row] > 0.0:
+        is_known, low, high = clusters.ends(sums, row, table.needed[row])
+        if not is_known or not sums.largest[row] > 0.0:
             return unknown
         n, effective = sums.n[row], clusters.effective_size(sums, row)
         mean = sums.total[row] / n

@@ -115,58 +115,58 @@ def _is_new(log: Log, pairs: JointPairs, seen: JointSeen, pair: int, row: int, g
 
 @inner
 def _write(
-    log: Log, pairs: JointPairs, joint: Joint, used: Ints, pair: int, row: int, other: int,
+    log: Log, pairs: JointPairs, joint: Joint, used: Ints, pair: int, row: int, other_row: int,
     registry: Registry, walk: JointWalk,
 ) -> None:  # fmt: skip
-    """Write a pair's rows for all stages; A's outcomes begin in `row` of the outcome log, B's in `other`.
+    """Write a pair's rows for all stages; A's outcomes begin in `row` of the outcome log, B's in `other_row`.
 
     While `initial` of both is `final` it has none; while that of one is, `final`'s outcomes are its.
     """
-    at, losses = used[WRITTEN], _losses_of(pairs, pair)
+    slot, losses = used[WRITTEN], _losses_of(pairs, pair)
     initial_is_final, stream = registry.entities.initial_is_final, registry.entities.stream[pairs.a[pair]]
     a, b = initial_is_final[pairs.a[pair]], initial_is_final[pairs.b[pair]]
     length = registry.streams.cluster[stream] or walk.day
     of_stages = pairs.a[pair] == pairs.b[pair]  # whose sequence isn't that of `initial`
     for stage in range(0 if of_stages else a & b, pairs.stages[pair]):
         first = row + max(0, pairs.a_stage[pair] + stage - a)
-        second = other + max(0, pairs.b_stage[pair] + stage - b)
+        second = other_row + max(0, pairs.b_stage[pair] + stage - b)
         if pairs.counted[pair] >= 0:
-            joint.plan[at] = pairs.plan[pair]
-            joint.sequence[at] = pairs.counted[pair] + stage
+            joint.plan[slot] = pairs.plan[pair]
+            joint.sequence[slot] = pairs.counted[pair] + stage
             wrong = 2 * (log.label[first] != log.prediction[first])
-            joint.code[at] = wrong + (log.label[second] != log.prediction[second])
-            _note(joint, at, log, first, second, used[GROUPS], length)
-            at += 1
-        place = pairs.scored[pair] + stage * losses
+            joint.code[slot] = wrong + (log.label[second] != log.prediction[second])
+            _note(joint, slot, log, first, second, used[GROUPS], length)
+            slot += 1
+        sequence = pairs.scored[pair] + stage * losses
         for code in range(LOG_LOSS, COST + 1):
             if pairs.losses[pair] >> code & 1:
                 lost, counts = own_loss(_COLUMNS[code], log, first, walk.positives, stream)
                 lost_by_b, counts_of_b = own_loss(_COLUMNS[code], log, second, walk.positives, stream)
                 if counts and counts_of_b:
-                    joint.plan[at] = pairs.plan[pair]
-                    joint.sequence[at] = place
-                    joint.code[at] = OF_LOSSES
-                    _note(joint, at, log, first, second, used[GROUPS], length)
-                    joint.a[at], joint.b[at] = lost, lost_by_b
-                    at += 1
-                place += 1
-    if at > used[WRITTEN] and not pairs.rank[pair]:
+                    joint.plan[slot] = pairs.plan[pair]
+                    joint.sequence[slot] = sequence
+                    joint.code[slot] = OF_LOSSES
+                    _note(joint, slot, log, first, second, used[GROUPS], length)
+                    joint.a[slot], joint.b[slot] = lost, lost_by_b
+                    slot += 1
+                sequence += 1
+    if slot > used[WRITTEN] and not pairs.rank[pair]:
         pairs.rank[pair] = -used[GROUPS]
         used[BEGAN] += 1
-    used[WRITTEN] = at
+    used[WRITTEN] = slot
 
 
 @inner
-def _note(joint: Joint, at: int, log: Log, row: int, other: int, group: int, length: int) -> None:
+def _note(joint: Joint, slot: int, log: Log, row: int, other_row: int, group: int, length: int) -> None:
     """Enter the place and time of A's outcome, and how often both sides' outcomes had been revised.
 
     `length`: of a cluster, ms; 0 or less: outcomes have no clusters.
     """
-    joint.cluster[at] = 1 + max(log.ts[row], 0) // length if length > 0 else 0
-    joint.t1[at], joint.group[at] = log.t1[row], group
-    joint.cohort[at], joint.epoch[at] = log.cohort[row] - 1, log.epoch[row]
-    joint.frontier[at] = log.frontier[row]
-    joint.a_revised[at], joint.b_revised[at] = log.revised[row], log.revised[other]
+    joint.cluster[slot] = 1 + max(log.ts[row], 0) // length if length > 0 else 0
+    joint.t1[slot], joint.group[slot] = log.t1[row], group
+    joint.cohort[slot], joint.epoch[slot] = log.cohort[row] - 1, log.epoch[row]
+    joint.frontier[slot] = log.frontier[row]
+    joint.a_revised[slot], joint.b_revised[slot] = log.revised[row], log.revised[other_row]
 
 
 @kernel
@@ -231,8 +231,8 @@ def _write_pairs(log: Log, row: int, registry: Registry, walk: JointWalk, joint:
     pair = _first_pair(log, row, walk)
     while pair:
         if _is_new(log, pairs, seen, pair, row, used[GROUPS]):
-            other = seen.row[pairs.b[pair]]
-            _write(log, pairs, joint, used, pair, row, other, registry, walk)
+            other_row = seen.row[pairs.b[pair]]
+            _write(log, pairs, joint, used, pair, row, other_row, registry, walk)
         pair = np.int64(pairs.next[pair])
 
 

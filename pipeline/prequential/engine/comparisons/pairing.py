@@ -85,21 +85,21 @@ class Pairing:
     def add(self, row: int) -> None:
         """An entity was registered: it is compared with those before it."""
         entities = self._catalog.entities
-        about = entities[row]
-        if about is None:
+        entity = entities[row]
+        if entity is None:
             return
         self.heads, self.seen = grown(self.heads, row + 1), grown(self.seen, row + 1)
-        stream = self._catalog.streams[about.stream]
+        stream = self._catalog.streams[entity.stream]
         if stream.config.compare == "off" or not stream.config.compare_losses:
             return
-        if about.kind == MODEL:
-            self._add_stages(stream, about)
-        group = self._groups.setdefault((about.stream, about.segment, about.age), {})
-        for other in list(group.values()):
-            before = entities[other]
+        if entity.kind == MODEL:
+            self._add_stages(stream, entity)
+        group = self._groups.setdefault((entity.stream, entity.segment, entity.age), {})
+        for former_row in list(group.values()):
+            before = entities[former_row]
             if before is not None:
-                self._add(stream, before, about)
-        group[about.model] = row
+                self._add(stream, before, entity)
+        group[entity.model] = row
 
     def _add_stages(self, stream: Stream, model: Entity) -> None:
         """Compare a model's stages with each other, as far as that is configured."""
@@ -163,7 +163,7 @@ class Pairing:
 
     def _ordered(self, stream: Stream, first: Entity, second: Entity) -> tuple[Entity, Entity] | None:
         """A and B of a pair that is compared; None: it isn't."""
-        a, b = sorted((first, second), key=lambda one: (one.kind, one.row))
+        a, b = sorted((first, second), key=lambda entity: (entity.kind, entity.row))
         kinds = a.kind, b.kind
         champion = stream.config.champion
         if stream.config.compare == "champion":
@@ -181,9 +181,9 @@ class Pairing:
 
     def _within_limit(self, stream: Stream) -> bool:
         """Whether one more pair of models may be compared; if so it is counted. A champion's may, always."""
-        known = self._of_models.get(stream.code, 0)
-        if stream.config.compare == "champion" or known < self._catalog.config.limits.pairs_per_stream:
-            self._of_models[stream.code] = known + 1
+        count = self._of_models.get(stream.code, 0)
+        if stream.config.compare == "champion" or count < self._catalog.config.limits.pairs_per_stream:
+            self._of_models[stream.code] = count + 1
             return True
         self.left_out[stream.code] = self.left_out.get(stream.code, 0) + 1
         return False
@@ -248,13 +248,17 @@ class Pairing:
         stages, tables = self.stages(pair), self.tables[self.pairs.plan[pair]]
         if stage not in stages:
             raise ValueError(f"no stage {stage!r} of the pair: expected one of {', '.join(stages)}")
-        place = stages.index(stage)
-        return [(tables.sides[one.side], one.row) for one in self.sequences(pair) if one.stage == place]
+        index = stages.index(stage)
+        return [
+            (tables.sides[sequence.side], sequence.row)
+            for sequence in self.sequences(pair)
+            if sequence.stage == index
+        ]
 
     def copy(self, pair: int, source: str, target: str) -> None:
         """Copy a pair's sequences of each loss from stage `source` to stage `target`."""
-        for (side, row), (_, other) in zip(self.rows_of(pair, source), self.rows_of(pair, target)):
-            side.copy(row, other)
+        for (side, row), (_, target_row) in zip(self.rows_of(pair, source), self.rows_of(pair, target)):
+            side.copy(row, target_row)
 
     def all_tables(self) -> Iterator[StateTable]:
         """All tables that are state, with what their rows stand for."""
@@ -263,9 +267,9 @@ class Pairing:
 
     def _tables(self, config: StreamConfig) -> Comparisons:
         if config.digest not in self._by_config:
-            made = Comparisons(len(self.tables), config.estimators, codes_of(config), prices_of(config))
-            self._by_config[config.digest] = made
-            self.tables.append(made)
+            tables = Comparisons(len(self.tables), config.estimators, codes_of(config), prices_of(config))
+            self._by_config[config.digest] = tables
+            self.tables.append(tables)
         return self._by_config[config.digest]
 
     def forget(self) -> None:
@@ -280,7 +284,7 @@ class Pairing:
         for code, names in self.names.items():
             stream = self._catalog.streams[code] if code < len(self._catalog.streams) else None
             rows = stream.entities if stream is not None else ()
-            present = {about.model for about in map(entities.__getitem__, rows) if about is not None}
+            present = {entity.model for entity in map(entities.__getitem__, rows) if entity is not None}
             self.names[code] = kept = {
                 name: pair for name, pair in names.items()
                 if (pair not in removed if pair else present.issuperset(name))
@@ -302,16 +306,16 @@ class Pairing:
             return
         stream, entities = self._catalog.streams[code], self._catalog.entities
         present = {pair for row in stream.entities for pair in self.by_entity.get(row, ())}
-        known = {frozenset(self.ends[pair]) for pair in present}
+        paired = {frozenset(self.ends[pair]) for pair in present}
         without = [frozenset(name) for name, pair in self.names.get(code, {}).items() if not pair]
         # The stream as a whole comes first: segments and stages at an age follow it.
         groups = [(key[1:] != (None, None), group) for key, group in self._groups.items() if key[0] == code]
-        for _, group in sorted(groups, key=lambda one: one[0]):
+        for _, group in sorted(groups, key=lambda item: item[0]):
             rows = sorted(group.values())
             for later in rows:
                 for before in rows[: rows.index(later)]:
                     first, second = entities[before], entities[later]
-                    if first is None or second is None or frozenset((before, later)) in known:
+                    if first is None or second is None or frozenset((before, later)) in paired:
                         continue
                     if first.kind in _WHOLE and frozenset((first.model, second.model)) in without:
                         continue
@@ -327,9 +331,9 @@ class Pairing:
         if pairs.scored[pair] >= 0:
             tables.scored.free(int(pairs.scored[pair]), stages * len(tables.added))
         before = 0
-        at = int(self.heads[a])
-        while at != pair:
-            before, at = at, int(pairs.next[at])
+        candidate = int(self.heads[a])
+        while candidate != pair:
+            before, candidate = candidate, int(pairs.next[candidate])
         if before:
             pairs.next[before] = pairs.next[pair]
         else:
@@ -367,12 +371,15 @@ class Pairing:
         of_losses = joint.code[:written] == OF_LOSSES
         for number in np.unique(joint.plan[:written]).tolist():
             in_plan = joint.plan[:written] == number
-            for place, rows_of_side in enumerate((in_plan & ~of_losses, in_plan & of_losses)):
-                side, rows = self.tables[number].sides[place], np.flatnonzero(rows_of_side).astype(np.int32)
+            for side_number, rows_of_side in enumerate((in_plan & ~of_losses, in_plan & of_losses)):
+                side, rows = (
+                    self.tables[number].sides[side_number],
+                    np.flatnonzero(rows_of_side).astype(np.int32),
+                )
                 while len(rows):
                     done, due_rows = side.consume(joint, rows)
                     due += [
-                        DueReport(number, place, *fields) for fields in zip(
+                        DueReport(number, side_number, *fields) for fields in zip(
                             joint.sequence[due_rows].tolist(), joint.group[due_rows].tolist(),
                             zip(joint.a_revised[due_rows].tolist(), joint.b_revised[due_rows].tolist()),
                         )
@@ -388,7 +395,9 @@ class Pairing:
         """Sequences that have joint outcomes since their last messages."""
         revisions = self._catalog.columns.entities.revisions
         for tables in self.tables:
-            for place, side in enumerate(tables.sides):
+            for side_number, side in enumerate(tables.sides):
                 for row in side.has_news().tolist():
                     a, b = self.ends[int(side.due.pair[row])]
-                    yield DueReport(tables.number, place, row, 0, (int(revisions[a]), int(revisions[b])))
+                    yield DueReport(
+                        tables.number, side_number, row, 0, (int(revisions[a]), int(revisions[b]))
+                    )

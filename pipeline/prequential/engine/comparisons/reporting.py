@@ -19,10 +19,10 @@ from prequential.engine.comparisons.confidence_sequence import level_of
 from prequential.engine.comparisons.measuring import MCNEMAR, N01, N10, NAMES, P_VALUE, intervals
 from prequential.engine.comparisons.pairing import Pairing
 from prequential.engine.comparisons.tables import PairSide
-from prequential.engine.compiled.kernel import Floats, Ints, taken
+from prequential.engine.compiled.kernel import Floats, Ints, copy_of_rows
 from prequential.engine.delay.cohorts import DAY
 from prequential.engine.facts import DueReport
-from prequential.engine.output.texts import Draft, MessageValues, Who, Writer, joined, vocabulary
+from prequential.engine.output.texts import Draft, MessageValues, Subjects, Writer, joined, vocabulary
 from prequential.topics.encoding import fields_of
 from prequential.topics.outputs import Encoded
 from prequential.topics.specs import COMPARISONS
@@ -44,7 +44,7 @@ class PairSequence(NamedTuple):
     loss: str
     side: int
     row: int
-    about: Who  # by estimator
+    subjects: Subjects  # by estimator
     same: list[str]  # stages that are the same up to now
 
 
@@ -59,7 +59,7 @@ class PairSubject(NamedTuple):
     initial_is_final: bool  # whether `initial` is the same as `final`, so that messages report `final` only
     number: int  # of its tables
     places: list[PairSequence]  # that messages are about
-    at: dict[tuple[int, int], list[int]]  # by side and row: which places; losses may be the same
+    indices: dict[tuple[int, int], list[int]]  # by side and row: which places; losses may be the same
 
 
 class Statistics(NamedTuple):
@@ -73,7 +73,7 @@ class Statistics(NamedTuple):
 class SideStatistics(NamedTuple):
     """The statistics and verdicts of the sequences of one side, row by row."""
 
-    at: dict[int, int]
+    row_indices: dict[int, int]
     estimators: list[Statistics]
     whole: list[bool]  # by estimator: whether its n and counts are whole numbers
     intervals: list[list[float]]
@@ -108,45 +108,51 @@ class ComparisonReporter:
 
     def pair_of(self, reports: DueReport) -> PairSubject:
         """Return the pair of the sequence that is due."""
-        return self.known(int(self._pairing.tables[reports.number].sides[reports.side].due.pair[reports.row]))
+        return self.subject(
+            int(self._pairing.tables[reports.number].sides[reports.side].due.pair[reports.row])
+        )
 
-    def _stream_of(self, known: PairSubject) -> Stream:
-        return self._catalog.streams[known.a.stream]
+    def _stream_of(self, subject: PairSubject) -> Stream:
+        return self._catalog.streams[subject.a.stream]
 
-    def known(self, pair: int) -> PairSubject:
+    def subject(self, pair: int) -> PairSubject:
         """What doesn't change of a pair: of the present one with this number."""
         catalog, pairing = self._catalog, self._pairing
         a, b = map(catalog.entity, pairing.ends[pair])
         initial_is_final, rank = pairing.initial_is_final(pair), int(pairing.pairs.rank[pair])
-        known = self._known_pairs.get(pair)
-        is_same = known is not None and known.a is a and known.b is b
-        if known is not None and is_same and (known.initial_is_final, known.rank) == (initial_is_final, rank):
-            return known
+        subject = self._known_pairs.get(pair)
+        is_same = subject is not None and subject.a is a and subject.b is b
+        if (
+            subject is not None
+            and is_same
+            and (subject.initial_is_final, subject.rank) == (initial_is_final, rank)
+        ):
+            return subject
         stream = catalog.streams[a.stream]
         stages = pairing.stages(pair)
         number = int(pairing.pairs.plan[pair])
         tables = pairing.tables[number]
         places: list[PairSequence] = []
-        at: dict[tuple[int, int], list[int]] = {}
-        for place, loss, _, side, row in pairing.sequences(pair):
-            stage = stages[place]
+        indices: dict[tuple[int, int], list[int]] = {}
+        for index, loss, _, side, row in pairing.sequences(pair):
+            stage = stages[index]
             if initial_is_final and stage == INITIAL:  # the same as `final`, whose messages report it
                 continue
             if pair in pairing.labels or stream.reports(stage):
-                whose = {
+                fields = {
                     "stream": stream.name, "partition": catalog.partition, "model": a.model,
                     "against": b.model, "segment": a.segment, "stage": stage,
                 }  # fmt: skip
                 same = catalog.same_as(a.row, stage) if initial_is_final else []
-                of_estimators = Who.from_fields(
-                    whose | {"estimator": name, "loss": loss} for name in tables.estimators
+                of_estimators = Subjects.from_fields(
+                    fields | {"estimator": name, "loss": loss} for name in tables.estimators
                 )
-                at.setdefault((side, row), []).append(len(places))
+                indices.setdefault((side, row), []).append(len(places))
                 places.append(PairSequence(stage, loss, side, row, of_estimators, same))
         order = pairing.order_of(pair)
-        known = PairSubject(a, b, order, stream.config, rank, initial_is_final, number, places, at)
-        self._known_pairs[pair] = known
-        return known
+        subject = PairSubject(a, b, order, stream.config, rank, initial_is_final, number, places, indices)
+        self._known_pairs[pair] = subject
+        return subject
 
     # ---- content of messages
 
@@ -154,26 +160,26 @@ class ComparisonReporter:
         """Messages about these sequences, each with its position: by instance, pair, stage and loss."""
         catalog, subjects = self._catalog, map(self.pair_of, reports)
         places = [
-            (one, known, place) for one, known in zip(reports, subjects)
-            for place in known.at[one.side, one.row]
+            (report, subject, index) for report, subject in zip(reports, subjects)
+            for index in subject.indices[report.side, report.row]
         ]  # fmt: skip
         statistics, levels = self._find(places)
         values, first = self._values(statistics, levels)
         draft, loss, orders = Draft(), catalog.loss, []
-        for one, known, number in places:
-            stream, place = self._stream_of(known), known.places[number]
-            side = statistics[known.number, place.side]
-            i = side.at[place.row]
+        for report, subject, number in places:
+            stream, sequence = self._stream_of(subject), subject.places[number]
+            side = statistics[subject.number, sequence.side]
+            i = side.row_indices[sequence.row]
             outcomes = side.n[i]
-            start, step = first[known.number, place.side] + i, len(side.n)
-            parted = is_parted(place.stage, place.same)
-            numbers = b"".join(b",%d" % part for part in (outcomes, *one.revised, parted, *loss)) + b"]"
-            count = len(place.about.heads)
+            start, step = first[subject.number, sequence.side] + i, len(side.n)
+            parted = is_parted(sequence.stage, sequence.same)
+            numbers = b"".join(b",%d" % part for part in (outcomes, *report.revised, parted, *loss)) + b"]"
+            count = len(sequence.subjects.heads)
             draft.add(
-                stream.name, place.about, numbers, range(start, start + count * step, step), outcomes,
-                side.newest[i], self._all_columns, self._fields(stream, known.rank, place.same, side, i),
+                stream.name, sequence.subjects, numbers, range(start, start + count * step, step), outcomes,
+                side.newest[i], self._all_columns, self._fields(stream, subject.rank, sequence.same, side, i),
             )  # fmt: skip
-            orders.append(((one.group, known.order, number), count))
+            orders.append(((report.group, subject.order, number), count))
         written = iter(self._writer.write(draft, values))
         return [(order, list(islice(written, count))) for order, count in orders]
 
@@ -205,18 +211,18 @@ class ComparisonReporter:
         self, statistics: dict[tuple[int, int], SideStatistics], levels: dict[tuple[int, int], list[float]]
     ) -> tuple[MessageValues, dict[tuple[int, int], int]]:
         """The statistics of all sides, estimator by estimator; by side, where its own begin."""
-        parts, first, at = [], {}, 0
+        parts, first, offset = [], {}, 0
         for key, side in statistics.items():
-            first[key] = at
+            first[key] = offset
             level = np.array(levels[key])
-            beyond = np.array([self._threshold(one) for one in levels[key]])
+            beyond = np.array([self._threshold(test_level) for test_level in levels[key]])
             for (n, values, reasons), whole in zip(side.estimators, side.whole):
                 exact = reasons[:, P_VALUE] == DEFINED
                 rejects = np.where(exact, values[:, P_VALUE] < level, abs(values[:, MCNEMAR]) > beyond)
                 ending = np.where(reasons[:, MCNEMAR] == DEFINED, 1 + rejects, 0)
                 wholes = np.full(len(n), whole, dtype=np.uint8)
                 parts.append(MessageValues(n.astype(np.float64), wholes, values, reasons, ending))
-                at += len(n)
+                offset += len(n)
         return joined(parts), first
 
     def _threshold(self, level: float) -> float:
@@ -230,12 +236,12 @@ class ComparisonReporter:
         """By tables and side: statistics and verdicts of their sequences, and the levels of tests."""
         rows: dict[tuple[int, int], list[int]] = {}
         levels: dict[tuple[int, int], list[float]] = {}
-        for reports, known, _ in places:
+        for reports, subject, _ in places:
             key = reports.number, reports.side
             rows.setdefault(key, []).append(reports.row)
-            levels.setdefault(key, []).append(self._stream_of(known).config.mcnemar_level)
+            levels.setdefault(key, []).append(self._stream_of(subject).config.mcnemar_level)
         tables = self._pairing.tables
-        return {key: read(tables[key[0]].sides[key[1]], some) for key, some in rows.items()}, levels
+        return {key: read(tables[key[0]].sides[key[1]], side_rows) for key, side_rows in rows.items()}, levels
 
 
 def read(side: PairSide, rows: list[int]) -> SideStatistics:
@@ -254,14 +260,14 @@ def read(side: PairSide, rows: list[int]) -> SideStatistics:
     ]
     return SideStatistics(
         {row: i for i, row in enumerate(rows)},
-        [Statistics(*side.statistics(place, sequences)) for place in range(len(side.estimators))],
-        [one.memory.whole for one in side.estimators],
+        [Statistics(*side.statistics(index, sequences)) for index in range(len(side.estimators))],
+        [estimator.memory.whole for estimator in side.estimators],
         bounds[:, :3].tolist(), columns.verdict[sequences].tolist(), side.times.newest[sequences].tolist(),
         columns.since[sequences].tolist(), columns.n[sequences].tolist(),
         bounds[:, 3].astype(np.int64).tolist(),
         [
-            {"verdict": VERDICTS[verdict], "since": at if verdict else None}
-            for verdict, at in zip(verdicts, since)
+            {"verdict": VERDICTS[verdict], "since": start if verdict else None}
+            for verdict, start in zip(verdicts, since)
         ],
         clusters, columns.alone[sequences].tolist(), bounds[:, 4:].tolist(),
     )  # fmt: skip
@@ -350,12 +356,12 @@ def costs(pairing: Pairing, entities: int) -> Ints:
     """By entity (row), (entities,) int64: bytes that `take` copies of the pairs whose A it is."""
     bytes_by_entity = np.zeros(entities, dtype=np.int64)
     numbers = np.fromiter(pairing.ends, dtype=np.int64, count=len(pairing.ends))
-    pairs = taken(pairing.pairs, numbers)
-    counted = np.array([one.counted.row_bytes for one in pairing.tables] or [0], dtype=np.int64)
-    added = [len(one.added) * one.scored.row_bytes for one in pairing.tables]
+    pairs = copy_of_rows(pairing.pairs, numbers)
+    counted = np.array([tables.counted.row_bytes for tables in pairing.tables] or [0], dtype=np.int64)
+    added = [len(tables.added) * tables.scored.row_bytes for tables in pairing.tables]
     scored = np.array(added or [0], dtype=np.int64)
-    each = counted[pairs.plan] * (pairs.counted >= 0) + scored[pairs.plan]
-    np.add.at(bytes_by_entity, pairs.a, each * pairs.stages + _PAIR)
+    bytes_by_pair = counted[pairs.plan] * (pairs.counted >= 0) + scored[pairs.plan]
+    np.add.at(bytes_by_entity, pairs.a, bytes_by_pair * pairs.stages + _PAIR)
     return bytes_by_entity
 
 
@@ -373,16 +379,16 @@ def take(
         for pair in pairing.by_entity.get(entity, ()):
             if pairing.ends[pair][0] != entity:
                 continue
-            known = reporter.known(pair)
+            subject = reporter.subject(pair)
             copied = []
-            for place in known.places:
-                if shows is not None and not shows(place.stage, known.a.stream, place.same):
+            for sequence in subject.places:
+                if shows is not None and not shows(sequence.stage, subject.a.stream, sequence.same):
                     continue
-                if known.a is known.b or not parse_stage(place.stage).is_bin:
-                    of_side = rows.setdefault((known.number, place.side), [])
-                    copied.append(place._replace(row=len(of_side)))
-                    of_side.append(place.row)
-            places.append((known, copied))
+                if subject.a is subject.b or not parse_stage(sequence.stage).is_bin:
+                    of_side = rows.setdefault((subject.number, sequence.side), [])
+                    copied.append(sequence._replace(row=len(of_side)))
+                    of_side.append(sequence.row)
+            places.append((subject, copied))
     sides = {
         (number, side): pairing.tables[number].sides[side].part(np.array(copied_rows, dtype=np.int64))
         for (number, side), copied_rows in rows.items()
@@ -396,20 +402,22 @@ def pair_statuses(copies: Copies, shows: Callable[[str, Entity], bool] | None = 
     `shows` selects the estimators of A's stream that have statistics (None: all).
     """
     read_sides = {key: read(side, list(range(side.rows))) for key, side in copies.sides.items()}
-    for known, places in copies.places:
-        for place in places:
-            names = copies.sides[known.number, place.side].names
-            side, i = read_sides[known.number, place.side], place.row
+    for subject, places in copies.places:
+        for sequence in places:
+            names = copies.sides[subject.number, sequence.side].names
+            side, i = read_sides[subject.number, sequence.side], sequence.row
             if not side.n[i]:
                 continue
-            shown = [at for at, name in enumerate(names) if shows is None or shows(name, known.a)]
-            statistics = {names[place]: by_name(side, place, i) for place in shown}
-            n = {names[place]: float(side.estimators[place].n[i]) for place in shown}
+            shown = [index for index, name in enumerate(names) if shows is None or shows(name, subject.a)]
+            statistics = {names[estimator]: by_name(side, estimator, i) for estimator in shown}
+            n = {names[estimator]: float(side.estimators[estimator].n[i]) for estimator in shown}
             bounded, low, high = side.intervals[i]
             verdict = side.verdicts[i]
             yield PairStatus(
-                known.a, known.b, place.stage, place.loss, statistics, n, (low, high) if bounded else None,
+                subject.a, subject.b, sequence.stage, sequence.loss, statistics, n, (low, high)
+                if bounded else None,
                 verdict, side.since[i] if verdict else None, side.n[i], side.newest[i],
-                side.recent[i], place.same, known.rank, provisional_of(side, i, known.config, known.rank),
-                needed_of(side, i, known.config),
+                side.recent[i], sequence.same, subject.rank,
+                provisional_of(side, i, subject.config, subject.rank),
+                needed_of(side, i, subject.config),
             )  # fmt: skip

@@ -33,9 +33,9 @@ from prequential.engine.compiled.kernel import (
     Ints,
     Ints32,
     as_columns,
+    copy_of_rows,
     grown,
     row_bytes,
-    taken,
     zeros,
 )
 from prequential.engine.delay.cohorts import new_closed, new_pending
@@ -58,7 +58,7 @@ def codes_of(config: StreamConfig) -> tuple[tuple[str, int], ...]:
         if config.task == "regression" and code == ERROR:
             code = SQUARED if config.loss == "squared" else ABSOLUTE
         codes.append((name, code))
-    return tuple(sorted(dict(codes).items(), key=lambda one: one[1]))
+    return tuple(sorted(dict(codes).items(), key=lambda pair: pair[1]))
 
 
 def prices_of(config: StreamConfig) -> str:
@@ -109,7 +109,7 @@ class PairSide(RowAllocator):
     def attributes(self) -> Iterator[tuple[str, TableAttribute]]:
         """All tables; those of estimators have the names of these."""
         yield from ((name, TableAttribute(self, attribute)) for name, attribute in _TABLES.items())
-        yield from ((one.name, TableAttribute(one)) for one in self.estimators)
+        yield from ((estimator.name, TableAttribute(estimator)) for estimator in self.estimators)
 
     def tables(self, number: int) -> Iterator[StateTable]:
         """All tables that are state; rows are joint sequences, `number` is that of the tables."""
@@ -134,12 +134,12 @@ class PairSide(RowAllocator):
         updating.note_times(self.times, joint, rows)
         if self.counted:
             codes = counts_of(joint, rows)
-            for one in self.estimators:
-                one.count(codes)
+            for estimator in self.estimators:
+                estimator.count(codes)
         else:
             added = additions_of(joint, rows)
-            for one in self.estimators:
-                one.add(added)
+            for estimator in self.estimators:
+                estimator.add(added)
         return done, self._due_rows[:count].copy()
 
     def has_news(self) -> Ints:
@@ -152,9 +152,9 @@ class PairSide(RowAllocator):
         """There are messages of a sequence as it is now."""
         self.due.now[row], self.times.reported[row] = 0, self.columns.n[row]
 
-    def statistics(self, place: int, rows: Ints) -> tuple[Floats, Floats, Ints]:
+    def statistics(self, index: int, rows: Ints) -> tuple[Floats, Floats, Ints]:
         """Of an estimator by its place: memory's n, values and reasons of sequences (see `measuring`)."""
-        estimator, shape = self.estimators[place], (len(rows), len(NAMES))
+        estimator, shape = self.estimators[index], (len(rows), len(NAMES))
         values, reasons = np.zeros(shape), np.zeros(shape, dtype=np.int64)
         if self.counted:
             counted = estimator.counted(rows)
@@ -169,16 +169,16 @@ class PairSide(RowAllocator):
     @property
     def row_bytes(self) -> int:
         """Bytes of a sequence that `part` copies."""
-        return sum(map(row_bytes, self._read())) + sum(one.row_bytes for one in self.estimators)
+        return sum(map(row_bytes, self._read())) + sum(estimator.row_bytes for estimator in self.estimators)
 
     def part(self, rows: Ints) -> PairSide:
         """Copies of these sequences alone, one after the other; they are for reading."""
         part = copy.copy(self)
         part.rows = len(rows)
-        tables = (taken(table, rows) for table in self._read())
+        tables = (copy_of_rows(table, rows) for table in self._read())
         part.sequences, part.sums, part.recent, part.times = tables
         part.columns = as_columns(confidence_sequence.Sequences, part.sequences)
-        part.estimators = [one.part(rows) for one in self.estimators]
+        part.estimators = [estimator.part(rows) for estimator in self.estimators]
         return part
 
     def _read(self) -> tuple[Any, ...]:
@@ -219,12 +219,12 @@ class Comparisons:
     def sequences(self, counted: int, scored: int, stages: int) -> Iterator[JointRow]:
         """Of a pair with so many stages, stage by stage, its rows of both sides beginning with these."""
         for stage in range(stages):
-            place = scored + stage * len(self.added)
+            first_scored = scored + stage * len(self.added)
             for loss, code in self.codes:
                 if code == ERROR:
                     yield JointRow(stage, loss, code, 0, counted + stage)
                 else:
-                    yield JointRow(stage, loss, code, 1, place + self.added.index(code))
+                    yield JointRow(stage, loss, code, 1, first_scored + self.added.index(code))
 
     def tables(self) -> Iterator[StateTable]:
         """Every table of both sides that is part of the state."""

@@ -257,8 +257,8 @@ def step_pairs(
         if due.now[q]:
             return i, number
         difference = joint.a[row] - joint.b[row] if code == OF_LOSSES else float((code >> 1) - (code & 1))
-        at = Position(joint.cohort[row], joint.epoch[row], joint.frontier[row], joint.cluster[row])
-        count = step(pair, q, difference, at)
+        position = Position(joint.cohort[row], joint.epoch[row], joint.frontier[row], joint.cluster[row])
+        count = step(pair, q, difference, position)
         follow(recent, recent_blocks, pair, q, count)
         if _is_due(pair.sequences, recent, times, due, q):
             due_rows[number] = row

@@ -52,13 +52,13 @@ class Bounded(np.ndarray):
 
 def _is_below_0(index: Any) -> bool:
     if type(index) is tuple:
-        return any(_is_below_0(one) for one in index)
+        return any(_is_below_0(part) for part in index)
     return isinstance(index, (int, np.integer)) and bool(index < 0)
 
 
 def _error(index: Any, array: Any) -> IndexError:
-    where = f"of shape {array.shape}"
-    return IndexError(f"index {index} is below 0: a compiled loop would leave its table, {where}")
+    shape = f"of shape {array.shape}"
+    return IndexError(f"index {index} is below 0: a compiled loop would leave its table, {shape}")
 
 
 @cache
@@ -75,7 +75,7 @@ def _bounded(value: Any, records: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.view(_bounded_records(records) if isinstance(value, records) else Bounded)
     if isinstance(value, tuple):
-        return _like(value, [_bounded(one, records) for one in value])
+        return _like(value, [_bounded(item, records) for item in value])
     return value
 
 
@@ -84,7 +84,7 @@ def _plain(value: Any, records: type[Any]) -> Any:
     if isinstance(value, Bounded):
         return value.view(records if isinstance(value, records) else np.ndarray)
     if isinstance(value, tuple):
-        return _like(value, [_plain(one, records) for one in value])
+        return _like(value, [_plain(item, records) for item in value])
     return value
 
 
@@ -122,11 +122,11 @@ class Repeated:
     [7, 7]
     """
 
-    __slots__ = ("_calls", "_known")
+    __slots__ = ("_calls", "_compiled")
 
     def __init__(self) -> None:
         self._calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
-        self._known = False  # whether `_calls` has machine code instead of loops
+        self._compiled = False  # whether `_calls` has machine code instead of loops
 
     def run(self, loop: Callable[..., Any], *args: Any) -> None:
         """Call a loop, and remember it with these arguments."""
@@ -135,9 +135,9 @@ class Repeated:
 
     def again(self) -> None:
         """Make the same calls again."""
-        if not self._known:  # only now: it takes longer than some calls, and there may be no repetition
+        if not self._compiled:  # only now: it takes longer than some calls, and there may be no repetition
             self._calls = [(entry_of(loop, args), args) for loop, args in self._calls]
-            self._known = True
+            self._compiled = True
         for loop, args in self._calls:
             loop(*args)
 

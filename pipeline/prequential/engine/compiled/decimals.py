@@ -61,8 +61,8 @@ def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     """a·b: the high and the low 64 bits."""
     low = (a & _HALF) * (b & _HALF)
     middle = (a >> _32) * (b & _HALF) + (low >> _32)
-    other = (a & _HALF) * (b >> _32) + (middle & _HALF)
-    return (a >> _32) * (b >> _32) + (middle >> _32) + (other >> _32), (other << _32) | (low & _HALF)
+    cross = (a & _HALF) * (b >> _32) + (middle & _HALF)
+    return (a >> _32) * (b >> _32) + (middle >> _32) + (cross >> _32), (cross << _32) | (low & _HALF)
 
 
 @inlined
@@ -112,31 +112,31 @@ def shortest(c: np.uint64, q: int) -> tuple[int, int]:
 
 
 @inlined
-def put_bytes(out: Bytes, at: int, text: Bytes, start: int, stop: int) -> int:
-    """Write `text[start:stop]` into `out` from `at` on; returns where it ends, `at + stop - start`.
+def put_bytes(out: Bytes, position: int, text: Bytes, start: int, stop: int) -> int:
+    """Write `text[start:stop]` into `out` from `position` on; returns where it ends, `at + stop - start`.
 
     `out` must have room for the bytes: compiled code doesn't check.
     """
     # Unsigned, so that numba doesn't check for each byte whether its index counts from the end.
-    to, begin = np.uint64(at), np.uint64(start)
-    for place in range(np.uint64(stop - start)):
-        out[to + np.uint64(place)] = text[begin + np.uint64(place)]
-    return at + stop - start
+    to, begin = np.uint64(position), np.uint64(start)
+    for offset in range(np.uint64(stop - start)):
+        out[to + np.uint64(offset)] = text[begin + np.uint64(offset)]
+    return position + stop - start
 
 
 @inlined
-def _put_digits(out: Bytes, at: int, number: int, digits: int) -> int:
+def _put_digits(out: Bytes, position: int, number: int, digits: int) -> int:
     """Write a number with `digits` digits, with leading zeros; returns where it ends."""
-    place, left = np.uint64(at + digits), np.uint64(number)
+    index, rest = np.uint64(position + digits), np.uint64(number)
     for _ in range(digits >> 1):
-        shorter = left // _100
-        pair = (left - shorter * _100) * _2
-        place -= _2
-        out[place], out[place + _1] = _PAIRS[pair], _PAIRS[pair + _1]
-        left = shorter
+        shorter = rest // _100
+        pair = (rest - shorter * _100) * _2
+        index -= _2
+        out[index], out[index + _1] = _PAIRS[pair], _PAIRS[pair + _1]
+        rest = shorter
     if digits & 1:
-        out[at] = _ZERO + np.int64(left)
-    return at + digits
+        out[position] = _ZERO + np.int64(rest)
+    return position + digits
 
 
 @inlined
@@ -148,35 +148,35 @@ def _digits(number: int) -> int:
 
 
 @inner
-def put_int(out: Bytes, at: int, number: int) -> int:
+def put_int(out: Bytes, position: int, number: int) -> int:
     """Write a whole number of at most 18 digits, with its sign; returns where it ends."""
     if number < 0:
-        out[at] = _MINUS
-        at += 1
+        out[position] = _MINUS
+        position += 1
         number = -number
-    return _put_digits(out, at, number, _digits(number))
+    return _put_digits(out, position, number, _digits(number))
 
 
 @inner
-def put_float(out: Bytes, at: int, x: float) -> int:
+def put_float(out: Bytes, position: int, x: float) -> int:
     """Write a double as the shortest decimal that reads back as the same double (JSON's number).
 
     The number has a point or an exponent, so that readers take it for a float; NaN and infinities are `null`.
-    Returns where the number ends: at most `LONGEST_NUMBER` bytes after `at`.
+    Returns where the number ends: at most `LONGEST_NUMBER` bytes after `position`.
 
     >>> out = np.zeros(LONGEST_NUMBER, np.uint8)
     >>> [bytes(out[: put_float(out, 0, x)]) for x in (0.1, -3.0, 1e22, math.nan)]
     [b'0.1', b'-3.0', b'1e22', b'null']
     """
     if not -math.inf < x < math.inf:
-        return put_bytes(out, at, _NULL, 0, len(_NULL))
+        return put_bytes(out, position, _NULL, 0, len(_NULL))
     if math.copysign(1.0, x) < 0.0:
-        out[at] = _MINUS
-        at += 1
+        out[position] = _MINUS
+        position += 1
         x = -x
     if x == 0.0:
-        out[at], out[at + 1], out[at + 2] = _ZERO, _POINT, _ZERO
-        return at + 3
+        out[position], out[position + 1], out[position + 2] = _ZERO, _POINT, _ZERO
+        return position + 3
     fraction, exponent = math.frexp(x)
     q = exponent - 53
     if q < -1074:  # a subnormal number, which has fewer bits
@@ -187,42 +187,42 @@ def put_float(out: Bytes, at: int, x: float) -> int:
         number, power = c >> -q, 0  # whole
     else:
         number, power = shortest(np.uint64(c), q)
-    left = np.uint64(number)
+    trimmed = np.uint64(number)
     for zeros in (8, 4, 2, 1):  # at most 15 zeros at the end
         unit = np.uint64(_POWERS[zeros])
-        shorter = left // unit
-        if shorter * unit == left:
-            left = shorter
+        shorter = trimmed // unit
+        if shorter * unit == trimmed:
+            trimmed = shorter
             power += zeros
-    number = np.int64(left)
+    number = np.int64(trimmed)
     digits = _digits(number)
     point = digits + power  # digits in front of the point
     if point - 1 < _NO_EXPONENT[0] or point > _NO_EXPONENT[1]:
-        return _put_with_exponent(out, at, number, digits, point - 1)
+        return _put_with_exponent(out, position, number, digits, point - 1)
     if point <= 0:
-        out[at], out[at + 1] = _ZERO, _POINT
-        return _put_digits(out, at + 2, number, digits - point)
+        out[position], out[position + 1] = _ZERO, _POINT
+        return _put_digits(out, position + 2, number, digits - point)
     if power >= 0:
-        at = _put_digits(out, at, number * _POWERS[power], point)
-        out[at], out[at + 1] = _POINT, _ZERO
-        return at + 2
+        position = _put_digits(out, position, number * _POWERS[power], point)
+        out[position], out[position + 1] = _POINT, _ZERO
+        return position + 2
     whole = number // _POWERS[-power]
-    at = _put_digits(out, at, whole, point)
-    out[at] = _POINT
-    return _put_digits(out, at + 1, number - whole * _POWERS[-power], -power)
+    position = _put_digits(out, position, whole, point)
+    out[position] = _POINT
+    return _put_digits(out, position + 1, number - whole * _POWERS[-power], -power)
 
 
 @inner
-def _put_with_exponent(out: Bytes, at: int, number: int, digits: int, exponent: int) -> int:
+def _put_with_exponent(out: Bytes, position: int, number: int, digits: int, exponent: int) -> int:
     if digits > 1:
         first = number // _POWERS[digits - 1]
-        at = _put_digits(out, at, first, 1)
-        out[at] = _POINT
-        at = _put_digits(out, at + 1, number - first * _POWERS[digits - 1], digits - 1)
+        position = _put_digits(out, position, first, 1)
+        out[position] = _POINT
+        position = _put_digits(out, position + 1, number - first * _POWERS[digits - 1], digits - 1)
     else:
-        at = _put_digits(out, at, number, 1)
-    out[at] = _E
-    return put_int(out, at + 1, exponent)
+        position = _put_digits(out, position, number, 1)
+    out[position] = _E
+    return put_int(out, position + 1, exponent)
 
 
 # ---- reading

@@ -151,21 +151,21 @@ def _round(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> State:
 
 
 @inner
-def _word(text: Bytes, at: int, stop: int) -> np.uint64:
-    """The eight bytes of a text from `at` on, the first byte lowest; zeros follow the end of the text."""
-    if at + 8 <= stop:
+def _word(text: Bytes, position: int, stop: int) -> np.uint64:
+    """The eight bytes of a text from `position` on, the first byte lowest; zeros follow its end."""
+    if position + 8 <= stop:
         return (
-            np.uint64(text[at])
-            | np.uint64(text[at + 1]) << _B8
-            | np.uint64(text[at + 2]) << _B16
-            | np.uint64(text[at + 3]) << _B24
-            | np.uint64(text[at + 4]) << _B32
-            | np.uint64(text[at + 5]) << _B40
-            | np.uint64(text[at + 6]) << _B48
-            | np.uint64(text[at + 7]) << _B56
+            np.uint64(text[position])
+            | np.uint64(text[position + 1]) << _B8
+            | np.uint64(text[position + 2]) << _B16
+            | np.uint64(text[position + 3]) << _B24
+            | np.uint64(text[position + 4]) << _B32
+            | np.uint64(text[position + 5]) << _B40
+            | np.uint64(text[position + 6]) << _B48
+            | np.uint64(text[position + 7]) << _B56
         )
     word = np.uint64(0)
-    for k in range(stop - 1, at - 1, -1):
+    for k in range(stop - 1, position - 1, -1):
         word = (word << _B8) | np.uint64(text[k])
     return word
 
@@ -201,13 +201,13 @@ def siphash(key: Words, stream: int, text: Bytes, start: int, stop: int) -> np.u
     three at the end, as Python and Rust hash strings.
     """
     v0, v1, v2, v3 = _begin(key, stream)
-    at = start
-    while at + 8 <= stop:
-        word = _word(text, at, stop)
+    position = start
+    while position + 8 <= stop:
+        word = _word(text, position, stop)
         v0, v1, v2, v3 = _round(v0, v1, v2, v3 ^ word)
         v0 ^= word
-        at += 8
-    return _finish(v0, v1, v2, v3, _word(text, at, stop), stop - start)
+        position += 8
+    return _finish(v0, v1, v2, v3, _word(text, position, stop), stop - start)
 
 
 @inner
@@ -240,10 +240,10 @@ def _spread(old: Ints, new: Ints) -> None:
     for k in range(len(old)):
         entry = old[k]
         if entry:
-            at = (entry >> 32) & mask
-            while new[at]:
-                at = (at + 1) & mask
-            new[at] = entry
+            position = (entry >> 32) & mask
+            while new[position]:
+                position = (position + 1) & mask
+            new[position] = entry
 
 
 @inlined
@@ -252,23 +252,23 @@ def _is(ids: Ids, slot: int, stream: int, text: Bytes, start: int, stop: int) ->
     if ids.stream[slot] != stream or ids.size[slot] != stop - start + 1:
         return False
     block = np.int64(ids.offset[slot])
-    for at in range(start, stop, 8):
-        if ids.arena[block] != _word(text, at, stop):
+    for position in range(start, stop, 8):
+        if ids.arena[block] != _word(text, position, stop):
             return False
         block += 1
     return True
 
 
 @inlined
-def _place(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int) -> int:
+def _position_of(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int) -> int:
     """The position of an id's entry in the table, or of the empty entry where it belongs."""
     mask = len(ids.entries) - 1
-    at = part & mask
+    position = part & mask
     while True:
-        entry = ids.entries[at]
+        entry = ids.entries[position]
         if entry == 0 or (entry >> 32 == part and _is(ids, entry & LOW, stream, text, start, stop)):
-            return at
-        at = (at + 1) & mask
+            return position
+        position = (position + 1) & mask
 
 
 @inner
@@ -280,7 +280,7 @@ def hash_of(ids: Ids, stream: int, text: Bytes, start: int, stop: int) -> int:
 @inlined
 def find_hashed(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int) -> int:
     """The slot of the id `text[start:stop]` of a stream (code); 0: it has none. `part` is its `hash_of`."""
-    return ids.entries[_place(ids, part, stream, text, start, stop)] & LOW
+    return ids.entries[_position_of(ids, part, stream, text, start, stop)] & LOW
 
 
 @inner
@@ -289,9 +289,9 @@ def find_or_add_hashed(ids: Ids, part: int, stream: int, text: Bytes, start: int
 
     The id has at most `LONGEST` bytes, and there must be room for it (see `ensure`).
     """
-    at = _place(ids, part, stream, text, start, stop)
-    if ids.entries[at]:
-        return ids.entries[at] & LOW
+    position = _position_of(ids, part, stream, text, start, stop)
+    if ids.entries[position]:
+        return ids.entries[position] & LOW
     counts = ids.counts
     slot = counts[FREE]
     if slot:
@@ -301,7 +301,7 @@ def find_or_add_hashed(ids: Ids, part: int, stream: int, text: Bytes, start: int
         counts[TOP] = slot
     counts[LIVE] += 1
     _write(ids, slot, stream, text, start, stop)
-    ids.entries[at] = part << 32 | slot
+    ids.entries[position] = part << 32 | slot
     return -slot
 
 
@@ -319,8 +319,8 @@ def _write(ids: Ids, slot: int, stream: int, text: Bytes, start: int, stop: int)
     ids.stream[slot] = stream
     ids.size[slot] = length + 1
     ids.offset[slot] = block
-    for at in range(start, stop, 8):
-        ids.arena[block] = _word(text, at, stop)
+    for position in range(start, stop, 8):
+        ids.arena[block] = _word(text, position, stop)
         block += 1
 
 
@@ -334,13 +334,13 @@ def remove(ids: Ids, slot: int) -> None:
     while entries[hole] & LOW != slot:
         hole = (hole + 1) & mask
     # The entries that follow move up, unless an entry would then lie before the start of its search.
-    at = (hole + 1) & mask
-    while entries[at]:
-        entry = entries[at]
-        if (at - (entry >> 32)) & mask >= (at - hole) & mask:
+    position = (hole + 1) & mask
+    while entries[position]:
+        entry = entries[position]
+        if (position - (entry >> 32)) & mask >= (position - hole) & mask:
             entries[hole] = entry
-            hole = at
-        at = (at + 1) & mask
+            hole = position
+        position = (position + 1) & mask
     entries[hole] = 0
     counts, block = ids.counts, np.int64(ids.offset[slot])
     blocks = (np.int64(ids.size[slot]) + 6) >> 3
@@ -406,7 +406,10 @@ def used(ids: Ids) -> Ids:
     """The data that `dump` needs, as views. The hash table is missing, so no id can be found."""
     slots = int(ids.counts[TOP]) + 1
     return ids._replace(
-        stream=ids.stream[:slots], offset=ids.offset[:slots], size=ids.size[:slots], entries=ids.entries[:0],
+        stream=ids.stream[:slots],
+        offset=ids.offset[:slots],
+        size=ids.size[:slots],
+        entries=ids.entries[:0],
         arena=ids.arena[: int(ids.counts[END])],
     )
 
@@ -471,10 +474,10 @@ def _fill(ids: Ids, slots: Ints32, streams: Ints32, lengths: npt.NDArray[np.int1
         top = max(top, slot)
         _write(ids, slot, streams[row], text, start, stop)
         part = hash_of(ids, streams[row], text, start, stop)
-        at = part & mask
-        while ids.entries[at]:
-            at = (at + 1) & mask
-        ids.entries[at] = part << 32 | slot
+        position = part & mask
+        while ids.entries[position]:
+            position = (position + 1) & mask
+        ids.entries[position] = part << 32 | slot
         start = stop
     for slot in range(top, 0, -1):
         if ids.size[slot] == 0:

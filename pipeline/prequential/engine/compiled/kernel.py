@@ -341,7 +341,7 @@ def _wider(column: Any, rows: int) -> Any:
     return wider.view(type(column))
 
 
-def taken(table: Table, rows: Ints | slice, *unread: str) -> Table:
+def copy_of_rows(table: Table, rows: Ints | slice, *unread: str) -> Table:
     """A copy of these rows alone, in this order, as a table of `len(rows)` rows.
 
     Columns of a NamedTuple that are named in `unread` are copied with no rows.
@@ -349,15 +349,17 @@ def taken(table: Table, rows: Ints | slice, *unread: str) -> Table:
     if isinstance(table, np.ndarray):
         return cast(Table, table[rows].copy())
     names: Any = zip(table._fields, table)  # type: ignore[attr-defined]
-    return type(table)(*(_taken(column, slice(0) if name in unread else rows) for name, column in names))
+    return type(table)(
+        *(_copy_of_column(column, slice(0) if name in unread else rows) for name, column in names)
+    )
 
 
-def _taken(column: Any, rows: Ints | slice) -> Any:
+def _copy_of_column(column: Any, rows: Ints | slice) -> Any:
     return column[rows].copy() if isinstance(rows, slice) else np.take(column, rows, axis=0)
 
 
 def row_bytes(table: Any, *unread: str) -> int:
-    """Number of bytes that `taken` copies for each row, of all columns except the `unread` ones."""
+    """Number of bytes that `copy_of_rows` copies for each row, of all columns except the `unread` ones."""
     columns = (column for name, column in columns_of(table).items() if name not in unread)
     return sum(column.itemsize * int(np.prod(column.shape[1:])) for column in columns)
 
@@ -373,14 +375,14 @@ def of_rows(table: Table, rows: Ints) -> Table:
     Pages of zeros that no code writes to take almost no time or memory.
     """
     if isinstance(table, np.ndarray):
-        some = np.zeros(table.shape, table.dtype)
-        some[rows] = table[rows]
-        return cast(Table, as_records(some))
+        copied = np.zeros(table.shape, table.dtype)
+        copied[rows] = table[rows]
+        return cast(Table, as_records(copied))
     columns = []
     for column in table:
-        some = np.zeros(column.shape, column.dtype)
-        some[rows] = column[rows]
-        columns.append(some)
+        copied = np.zeros(column.shape, column.dtype)
+        copied[rows] = column[rows]
+        columns.append(copied)
     return type(table)(*columns)
 
 
@@ -411,9 +413,9 @@ def with_tables(tables: Table, arrays: dict[str, npt.NDArray[Any]], prefix: str 
 
 
 def written(
-    name: str, parameters: str, lines: Sequence[str], given: Mapping[str, Any], module: str, file: str
+    name: str, parameters: str, lines: Sequence[str], namespace: Mapping[str, Any], module: str, file: str
 ) -> Callable[..., Any]:
-    """A function with these lines as its body; `given` has the names that they use.
+    """A function with these lines as its body; `namespace` has the names that they use.
 
     `module` and `file` are the caller's `__name__` and `__file__`. The cache drops the compiled function when
     that file, or a file that it imports, changes (`engine.compiled.loopcache`). The function's name
@@ -427,7 +429,7 @@ def written(
     digest = hashlib.sha256(f"{parameters}\n{body}".encode()).hexdigest()[:16]
     name = f"{name}_{digest}"
     source = f"def {name}({parameters}):\n    {body}\n"
-    names = {**given, "__name__": module, "__file__": file}
+    names = {**namespace, "__name__": module, "__file__": file}
     exec(compile(source, file, "exec"), names)  # the lines come from this program, not from users
     function: Callable[..., Any] = names[name]
     return function

@@ -56,7 +56,7 @@ def _imported(path: Path) -> tuple[Path, ...]:
             paths += [folder / f"{name}.py" for name in re.findall(r"\w+", names)]
             paths += [folder.with_suffix(".py"), folder / "__init__.py"]
     # This file keeps code, and has no part in it.
-    return tuple(one for one in paths if one.exists() and one != Path(__file__))
+    return tuple(file for file in paths if file.exists() and file != Path(__file__))
 
 
 @cache
@@ -64,7 +64,7 @@ def stamp(path: Path) -> str:
     """A digest of a file and of all files of this package that it needs."""
     files, new = {path}, [path]
     while new:
-        new = [one for one in _imported(new.pop()) if one not in files] + new
+        new = [imported for imported in _imported(new.pop()) if imported not in files] + new
         files.update(new)
     digest = hashlib.sha256()
     for file in sorted(files):
@@ -133,7 +133,7 @@ class Nowhere(BesideSources):
 
 #: The locators in the form of numba's setting.
 LOCATORS = ",".join(
-    f"{one.__module__}.{one.__name__}" for one in (GivenFolder, BesideSources, OfUser, Nowhere)
+    f"{locator.__module__}.{locator.__name__}" for locator in (GivenFolder, BesideSources, OfUser, Nowhere)
 )
 
 
@@ -187,7 +187,7 @@ def closure_of(function: Any) -> tuple[Any, ...]:
 def sources(function: Any) -> set[Path]:
     """The files that contain a function and the functions in its closure."""
     files = {Path(function.__code__.co_filename)}
-    return files.union(*(sources(one) for one in closure_of(function) if hasattr(one, "__code__")))
+    return files.union(*(sources(value) for value in closure_of(function) if hasattr(value, "__code__")))
 
 
 def description(function: Any) -> str:
@@ -197,7 +197,7 @@ def description(function: Any) -> str:
     it.
     """
     parts = [
-        description(one) if hasattr(one, "__code__") else repr(one) for one in closure_of(function)
+        description(value) if hasattr(value, "__code__") else repr(value) for value in closure_of(function)
     ]
     return f"{function.__module__}.{function.__qualname__}({', '.join(parts)})"
 
@@ -223,13 +223,13 @@ def shipped_target() -> tuple[str, str, str] | None:
     The processor must have the instructions in their `features`, by LLVM's names.
     """
     try:
-        said = json.loads((SHIPPED / TARGET).read_text(encoding="utf-8"))
+        target = json.loads((SHIPPED / TARGET).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    triple, processor, features = said["target"]
+    triple, processor, features = target["target"]
     has: Any = binding.get_host_cpu_features()
     same_system = _without_release(triple) == _without_release(binding.get_process_triple())
-    fits = same_system and all(map(has.get, said["features"]))
+    fits = same_system and all(map(has.get, target["features"]))
     return (triple, processor, features) if fits else None
 
 
@@ -239,7 +239,7 @@ class _Payload(caching.CompileResultCacheImpl):
     def reduce(self, result: Any) -> Any:
         """The content for a compiled loop."""
         module = result.library._final_module
-        called = [one.name for one in module.functions if one.is_declaration]
+        called = [function.name for function in module.functions if function.is_declaration]
         external = tuple(name for name in called if not name.startswith("llvm."))
         return external, *super().reduce(result)  # type: ignore[no-untyped-call]
 
@@ -273,8 +273,8 @@ class _Payload(caching.CompileResultCacheImpl):
             type_annotation=annotation, objectmode=False, typing_error=None, call_helper=None, metadata=None,
             reload_init=initialisers, referenced_envs=environments,
         )  # fmt: skip
-        for one in environments:
-            generator.set_env(one.env_name, one)
+        for referenced in environments:
+            generator.set_env(referenced.env_name, referenced)
         return result
 
 
@@ -353,12 +353,12 @@ class LoopCache(caching.FunctionCache):
         except Exception as error:
             self._warn("written", error)
 
-    def _warn(self, what: str, error: Exception) -> None:
+    def _warn(self, action: str, error: Exception) -> None:
         if not LoopCache.warned:
             LoopCache.warned = True
             _log.warning(
                 "compiled loops in %s can't be %s (%s: %s): they are compiled again, which takes a while",
-                self._cache_path, what, type(error).__name__, error,
+                self._cache_path, action, type(error).__name__, error,
             )  # fmt: skip
 
 

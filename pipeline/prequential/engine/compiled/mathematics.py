@@ -174,11 +174,11 @@ def share_left(part: float, part_low: float, whole: float, whole_low: float) -> 
     >>> share_left(4.0, 0.0, 6.0, 0.0), 1 - 4 / 6
     (0.3333333333333333, 0.33333333333333337)
     """
-    left, low = two_sum(whole, -part)
+    difference, low = two_sum(whole, -part)
     low += whole_low - part_low
-    quotient = (left + low) / whole
+    quotient = (difference + low) / whole
     again, again_low = two_product(quotient, whole)
-    return quotient + (((left - again) - again_low) + (low - quotient * whole_low)) / whole
+    return quotient + (((difference - again) - again_low) + (low - quotient * whole_low)) / whole
 
 
 @inner
@@ -282,20 +282,20 @@ MOST_RESTS = 5
 
 
 @inlined
-def add_exactly(sums: Floats, rests: Floats, place: int, x: float) -> float:
-    """Add a term to the sum at `place`; returns the part of it that was lost, usually 0.
+def add_exactly(sums: Floats, rests: Floats, index: int, x: float) -> float:
+    """Add a term to the sum at `index`; returns the part of it that was lost, usually 0.
 
     `sums` is (sums,), `rests` (sums, r). Without rests, this is the usual sum of floats.
     """
     if rests.shape[1] == 0:
-        sums[place] += x
+        sums[index] += x
         return 0.0
-    sums[place], left = two_sum(sums[place], x)
+    sums[index], rest = two_sum(sums[index], x)
     i = 0
-    while left != 0.0 and i < rests.shape[1]:
-        rests[place, i], left = two_sum(rests[place, i], left)
+    while rest != 0.0 and i < rests.shape[1]:
+        rests[index, i], rest = two_sum(rests[index, i], rest)
         i += 1
-    return left
+    return rest
 
 
 @inlined
@@ -323,31 +323,31 @@ def normalised(parts: Parts) -> Parts:
             break
     a, b, c, d, e, f = parts
     twice = 2.0 * b
-    other = a + twice
-    if b * c > 0.0 and other - a == twice:  # b is half of the last digit, and c decides
-        return other, -b, c, d, e, f
+    neighbour = a + twice
+    if b * c > 0.0 and neighbour - a == twice:  # b is half of the last digit, and c decides
+        return neighbour, -b, c, d, e, f
     return parts
 
 
 @inner
-def parts_of(sums: Floats, rests: Floats, place: int) -> Parts:
-    """The normalised parts of the sum at `place`."""
-    a, r = sums[place], rests.shape[1]
-    b = rests[place, 0] if r > 0 else 0.0
-    c = rests[place, 1] if r > 1 else 0.0
-    d = rests[place, 2] if r > 2 else 0.0
-    e = rests[place, 3] if r > 3 else 0.0
-    f = rests[place, 4] if r > 4 else 0.0
+def parts_of(sums: Floats, rests: Floats, index: int) -> Parts:
+    """The normalised parts of the sum at `index`."""
+    a, r = sums[index], rests.shape[1]
+    b = rests[index, 0] if r > 0 else 0.0
+    c = rests[index, 1] if r > 1 else 0.0
+    d = rests[index, 2] if r > 2 else 0.0
+    e = rests[index, 3] if r > 3 else 0.0
+    f = rests[index, 4] if r > 4 else 0.0
     return normalised((a, b, c, d, e, f))
 
 
 @inlined
-def nearest(sums: Floats, rests: Floats, place: int) -> float:
-    """The float that is nearest to the sum at `place`."""
+def nearest(sums: Floats, rests: Floats, index: int) -> float:
+    """The float that is nearest to the sum at `index`."""
     for i in range(rests.shape[1]):
-        if rests[place, i] != 0.0:
-            return parts_of(sums, rests, place)[0]
-    return sums[place]
+        if rests[index, i] != 0.0:
+            return parts_of(sums, rests, index)[0]
+    return sums[index]
 
 
 @inlined
@@ -380,11 +380,11 @@ def spread_of(n: float, total: Parts, squares: Parts) -> float:
     """
     a, b, c, _, _, _ = total
     x, y, z, _, _, _ = squares
-    found = _plus_product((0.0, 0.0, 0.0, 0.0, 0.0, 0.0), n, x)
-    found = _plus_product(_plus_product(found, n, y), n, z)
-    found = _plus_product(_plus_product(_plus_product(found, -a, a), -2.0 * a, b), -2.0 * a, c)
-    found = _plus_product(_plus_product(_plus_product(found, -b, b), -2.0 * b, c), -c, c)
-    return max(0.0, normalised(found)[0]) / n
+    numerator = _plus_product((0.0, 0.0, 0.0, 0.0, 0.0, 0.0), n, x)
+    numerator = _plus_product(_plus_product(numerator, n, y), n, z)
+    numerator = _plus_product(_plus_product(_plus_product(numerator, -a, a), -2.0 * a, b), -2.0 * a, c)
+    numerator = _plus_product(_plus_product(_plus_product(numerator, -b, b), -2.0 * b, c), -c, c)
+    return max(0.0, normalised(numerator)[0]) / n
 
 
 @inner

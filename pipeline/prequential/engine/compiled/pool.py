@@ -149,10 +149,10 @@ def _vacate(pool: Pool, row: int) -> None:
         slot = (slot + 1) & mask
     after = (slot + 1) & mask
     while pool.slots[after]:
-        other = pool.slots[after]
-        home = _home(np.int64(pool.owner[other]), pool.key[other], mask)
+        follower = pool.slots[after]
+        home = _home(np.int64(pool.owner[follower]), pool.key[follower], mask)
         if (after - home) & mask >= (after - slot) & mask:
-            pool.slots[slot] = other
+            pool.slots[slot] = follower
             slot = after
         after = (after + 1) & mask
     pool.slots[slot] = 0

@@ -64,15 +64,17 @@ def _counted_from(width: int) -> int:
 @cache
 def _changes(zone: str, width: int) -> Calendars:
     """The only calendar of periods of `width` ms in a zone."""
-    at, before, after = ([-_NEVER], [0], [0]) if zone == UTC else (one.tolist() for one in changes_of(zone))
+    change_times, before, after = (
+        ([-_NEVER], [0], [0]) if zone == UTC else (times.tolist() for times in changes_of(zone))
+    )
     begins = [_counted_from(width)]
-    for previous, change, old, new in zip(at, at[1:], before[1:], after[1:]):
+    for previous, change, old, new in zip(change_times, change_times[1:], before[1:], after[1:]):
         last = _start_on_clock(begins[0], width, change - 1 + old)  # of the period before the change
         skips = _start_on_clock(begins[0], width, change + new) > last
         is_start = skips if new > old else old - new >= width
         former = last - old
         begins.append(change if is_start else former if former > previous else begins[-1])
-    return Calendars(*(np.array([column], dtype=np.int64) for column in (at, after, begins)))
+    return Calendars(*(np.array([column], dtype=np.int64) for column in (change_times, after, begins)))
 
 
 def with_calendar(calendars: Calendars, zone: str, width: int) -> tuple[Calendars, int]:
@@ -92,11 +94,11 @@ def with_calendar(calendars: Calendars, zone: str, width: int) -> tuple[Calendar
     new = _changes(zone, width)
     wide = max(new.at.shape[1], calendars.at.shape[1])
     padded = [
-        [np.pad(column, ((0, 0), (0, wide - column.shape[1])), constant_values=_NEVER) for column in one]
-        for one in (calendars, new)
+        [np.pad(column, ((0, 0), (0, wide - column.shape[1])), constant_values=_NEVER) for column in table]
+        for table in (calendars, new)
     ]
     for row in range(len(calendars.at)):
-        if all(np.array_equal(known[row], column[0]) for known, column in zip(*padded)):
+        if all(np.array_equal(present[row], column[0]) for present, column in zip(*padded)):
             return calendars, row
     return Calendars(*map(np.concatenate, zip(*padded))), len(calendars.at)
 
@@ -176,36 +178,36 @@ def end_of(calendars: Calendars, calendar: int, width: int, start: int) -> int:
     end = _next_on_clock(width, _start_on_clock(origin, width, start + offset)) - offset
     while change + 1 < calendars.at.shape[1] and calendars.at[calendar, change + 1] <= end:
         change += 1
-        at = calendars.at[calendar, change]
-        if calendars.begins[calendar, change] == at:
-            return at
+        change_time = calendars.at[calendar, change]
+        if calendars.begins[calendar, change] == change_time:
+            return change_time
         offset = calendars.offset[calendar, change]
-        end = _next_on_clock(width, _start_on_clock(origin, width, at + offset)) - offset
+        end = _next_on_clock(width, _start_on_clock(origin, width, change_time + offset)) - offset
     return end
 
 
 @kernel
-def _put(calendars: Calendars, rows: Ints32, widths: Ints, times: Ints, ends: int, found: Ints) -> None:
+def _put(calendars: Calendars, rows: Ints32, widths: Ints, times: Ints, ends: int, result: Ints) -> None:
     for i in range(len(times)):
         row = np.int64(rows[i])
         if ends:
-            found[i] = end_of(calendars, row, widths[i], times[i])
+            result[i] = end_of(calendars, row, widths[i], times[i])
         else:
-            found[i] = start_of(calendars, row, widths[i], times[i])
+            result[i] = start_of(calendars, row, widths[i], times[i])
 
 
 def starts_of(calendars: Calendars, rows: Ints32, widths: Ints, times: Ints) -> Ints:
     """`start_of` of many times, (n,), each in the calendar of a row."""
-    found = np.empty(len(times), dtype=np.int64)
-    _put(calendars, rows, widths, times, 0, found)
-    return found
+    result = np.empty(len(times), dtype=np.int64)
+    _put(calendars, rows, widths, times, 0, result)
+    return result
 
 
 def ends_of(calendars: Calendars, rows: Ints32, widths: Ints, starts: Ints) -> Ints:
     """`end_of` of many periods, (n,), each in the calendar of a row."""
-    found = np.empty(len(starts), dtype=np.int64)
-    _put(calendars, rows, widths, starts, 1, found)
-    return found
+    result = np.empty(len(starts), dtype=np.int64)
+    _put(calendars, rows, widths, starts, 1, result)
+    return result
 
 
 #: Columns of a cell's stakes: the sum of its outcomes' values, and the number of outcomes with a value.
@@ -272,11 +274,11 @@ def put_stakes(
     """
     for _ in range(count):
         cell = pool.key[row]
-        place = (cell >> 18) * capacity + ((cell >> 2) & 0xFFFF)
-        add_exactly(into[place], rests[place], STAKE, cells.stakes[row, STAKE])
+        pair = (cell >> 18) * capacity + ((cell >> 2) & 0xFFFF)
+        add_exactly(into[pair], rests[pair], STAKE, cells.stakes[row, STAKE])
         for rest in range(cells.rests.shape[2]):
-            add_exactly(into[place], rests[place], STAKE, cells.rests[row, STAKE, rest])
-        into[place, VALUED] += cells.stakes[row, VALUED]
+            add_exactly(into[pair], rests[pair], STAKE, cells.rests[row, STAKE, rest])
+        into[pair, VALUED] += cells.stakes[row, VALUED]
         row = np.int64(pool.next[row])
-    for place in range(len(into)):
-        into[place, STAKE] = nearest(into[place], rests[place], STAKE)
+    for pair in range(len(into)):
+        into[pair, STAKE] = nearest(into[pair], rests[pair], STAKE)

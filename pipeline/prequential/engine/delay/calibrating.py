@@ -48,7 +48,7 @@ class ModelCounters(NamedTuple):
     """The counters of a model, and the sizes that give their places; times in ms."""
 
     faded: Floats  # counters of all models, of which its own begin …
-    at: int  # … here
+    start: int  # … here
     levels: int  # where its levels begin
     squares: int  # where squares of weights begin; 0: labels aren't sampled
     predicted: int  # J
@@ -106,7 +106,7 @@ class PeriodLook(NamedTuple):
     model: ModelCounters
     whole: Ints32  # counts of all periods …
     weights: Any  # … the same as floats of four bytes
-    at: PeriodPlaces  # of the period's own
+    places: PeriodPlaces  # of the period's own
     scratch: CalibrationScratch
     result: PeriodEstimates
     i: int  # its row in `result`
@@ -120,9 +120,9 @@ def calibrate(model: ModelCounters, scratch: CalibrationScratch) -> None:
     Each stratum gets one pseudo-observation with the shares of its class. Sampled labels count with their
     effective sample size (Σw)²/Σw² (Kish 1965). `add_up` has computed the labels' factors.
     """
-    faded, at, squares = model.faded, model.at, model.squares
+    faded, start, squares = model.faded, model.start, model.squares
     predicted, labels, bins = model.predicted, model.labels, model.bins
-    expired = at + predicted * bins * labels
+    expired = start + predicted * bins * labels
     for j in range(predicted):
         total = without = 0.0
         for k in range(labels):
@@ -130,7 +130,7 @@ def calibrate(model: ModelCounters, scratch: CalibrationScratch) -> None:
         for b in range(bins):
             without += faded[expired + j * bins + b]
             for k in range(labels):
-                scratch.row[k] += faded[at + (j * bins + b) * labels + k] * scratch.factors[j, k]
+                scratch.row[k] += faded[start + (j * bins + b) * labels + k] * scratch.factors[j, k]
         for k in range(labels):
             total += scratch.row[k]
         worth = 1.0
@@ -141,17 +141,17 @@ def calibrate(model: ModelCounters, scratch: CalibrationScratch) -> None:
             worth = total / squared if squared > 0.0 else 0.0
         lost = without / (without + total * worth + 1.0)
         for b in range(bins):
-            place = at + (j * bins + b) * labels
+            cell = start + (j * bins + b) * labels
             n = 0.0
             for k in range(labels):
-                n += faded[place + k] * scratch.factors[j, k]
+                n += faded[cell + k] * scratch.factors[j, k]
             worth_here = 1.0
             if squares:
                 squared = faded[squares + j * bins + b]
                 worth_here = n / squared if squared > 0.0 else 0.0
             for k in range(labels):
                 of_class = (scratch.row[k] * worth + 1.0 / labels) / (total * worth + 1.0)
-                here = faded[place + k] * scratch.factors[j, k] * worth_here
+                here = faded[cell + k] * scratch.factors[j, k] * worth_here
                 scratch.shares[j, b, k] = (here + of_class) / (n * worth_here + 1.0)
             gone = faded[expired + j * bins + b]
             scratch.lost[j, b] = (gone + lost) / (gone + n * worth_here + 1.0)
@@ -165,7 +165,7 @@ def add_up(model: ModelCounters, scratch: CalibrationScratch) -> None:
     labels with long delays are too few. Each counts as often as its delay has had less time.
     """
     faded, predicted, labels = model.faded, model.predicted, model.labels
-    delays = model.at + predicted * model.bins * (labels + 1)
+    delays = model.start + predicted * model.bins * (labels + 1)
     for j in range(predicted):
         for k in range(labels):
             scratch.factors[j, k] = scratch.sums[j, k, 0] = scratch.areas[j, k, 0] = 0.0
@@ -185,8 +185,8 @@ def add_up(model: ModelCounters, scratch: CalibrationScratch) -> None:
             count = 0.0
             for a in range(BUCKETS):
                 count += faded[delays + (j * labels + k) * BUCKETS + a]
-            known = count > 0.0 and model.squares == 0
-            scratch.factors[j, k] = scratch.factors[j, k] / count if known else 1.0
+            is_known = count > 0.0 and model.squares == 0
+            scratch.factors[j, k] = scratch.factors[j, k] / count if is_known else 1.0
 
 
 @inner
@@ -245,64 +245,64 @@ def deviate(look: PeriodLook) -> None:
     """Put the deviations of a period in delays and inputs; the correction gives the one in concept."""
     summary = look.result.summary
     summary[look.i, DELAYS] = _delays(look)
-    summary[look.i, INPUTS] = _inputs(look.model, look.whole, look.at.made)
+    summary[look.i, INPUTS] = _inputs(look.model, look.whole, look.places.made)
 
 
 @inner
 def _delays(look: PeriodLook) -> float:
     """Labels so far, less the labels expected by the predictions' ages, in standard deviations."""
-    model, whole, at, scratch = look.model, look.whole, look.at, look.scratch
+    model, whole, places, scratch = look.model, look.whole, look.places, look.scratch
     predicted, labels, bins = model.predicted, model.labels, model.bins
     off = variance = 0.0
     for j in range(predicted):
-        made = 0.0
+        predictions = 0.0
         for k in range(labels):
             scratch.row[k] = 0.0
         for b in range(bins):
-            here = float(whole[at.made + j * bins + b])
-            made += here
+            here = float(whole[places.made + j * bins + b])
+            predictions += here
             for k in range(labels):
-                off += whole[at.met + (j * bins + b) * labels + k]
+                off += whole[places.met + (j * bins + b) * labels + k]
                 scratch.row[k] += here * (1.0 - scratch.lost[j, b]) * scratch.shares[j, b, k]
-        if made <= 0.0:
+        if predictions <= 0.0:
             continue
         for slot in range(SLOTS):
             share = 0.0
             for k in range(labels):
-                share += scratch.row[k] / made * min(1.0, scratch.arrived[slot, j, k])
-            here = float(whole[at.slot_made + j * SLOTS + slot])
+                share += scratch.row[k] / predictions * min(1.0, scratch.arrived[slot, j, k])
+            here = float(whole[places.slot_made + j * SLOTS + slot])
             off -= here * share
             variance += here * share * (1.0 - share)
     return off / math.sqrt(variance) if variance > _LEAST_OF_DELAYS else math.nan
 
 
 @inner
-def _inputs(model: ModelCounters, whole: Ints32, made: int) -> float:
+def _inputs(model: ModelCounters, whole: Ints32, first: int) -> float:
     """Compare the strata of the predictions with the past: √(2χ²) - √(2f - 1) with f degrees of freedom.
 
     The result is about standard normal if nothing has changed (Fisher 1922).
     """
     predicted, labels, bins = model.predicted, model.labels, model.bins
-    expired = model.at + predicted * bins * labels
+    expired = model.start + predicted * bins * labels
     n = past = strata = squares = 0.0
     for stratum in range(predicted * bins):
         before = _before(model, expired, stratum, labels)
-        n += whole[made + stratum]
-        if before > 0.0 or whole[made + stratum]:
+        n += whole[first + stratum]
+        if before > 0.0 or whole[first + stratum]:
             past += before + 0.5
     if n <= 0.0:
         return math.nan
     rare = off = 0.0
     for stratum in range(predicted * bins):
         before = _before(model, expired, stratum, labels)
-        if before > 0.0 or whole[made + stratum]:
+        if before > 0.0 or whole[first + stratum]:
             here = n * (before + 0.5) / past
             if here < _FEW:
                 rare += here
-                off += whole[made + stratum] - here
+                off += whole[first + stratum] - here
             else:
                 strata += 1.0
-                squares += (whole[made + stratum] - here) * (whole[made + stratum] - here) / here
+                squares += (whole[first + stratum] - here) * (whole[first + stratum] - here) / here
     if rare > 0.0:
         strata += 1.0
         squares += off * off / max(rare, _FEW)
@@ -316,5 +316,5 @@ def _before(model: ModelCounters, expired: int, stratum: int, labels: int) -> fl
     """Past predictions of a stratum, with and without labels; weighted sampled labels stand for all."""
     count = 0.0 if model.squares else model.faded[expired + stratum]
     for k in range(labels):
-        count += model.faded[model.at + stratum * labels + k]
+        count += model.faded[model.start + stratum * labels + k]
     return count

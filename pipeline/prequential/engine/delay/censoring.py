@@ -92,19 +92,19 @@ def _came(look: PeriodLook, j: int, k: int) -> float:
     """Labels k of predictions of class j so far."""
     count = 0.0
     for b in range(look.model.bins):
-        count += look.whole[look.at.met + (j * look.model.bins + b) * look.model.labels + k]
+        count += look.whole[look.places.met + (j * look.model.bins + b) * look.model.labels + k]
     return count
 
 
 @inner
 def _least_arrived(look: PeriodLook, j: int, k: int) -> float:
     """How many labels k of predictions of class j should have come at least."""
-    model, whole, at, scratch = look.model, look.whole, look.at, look.scratch
+    model, whole, places, scratch = look.model, look.whole, look.places, look.scratch
     labels, right = model.labels, right_label(model.predicted, model.labels, j)
     rows = share = 0.0
     for slot in range(SLOTS):
-        place = j * SLOTS + slot
-        here = float(whole[at.slot_made + place]) - float(whole[at.slot_expired + place])
+        cell = j * SLOTS + slot
+        here = float(whole[places.slot_made + cell]) - float(whole[places.slot_expired + cell])
         rows += here
         share += here * min(1.0, scratch.arrived[slot, j, k])
     if share <= 0.0:
@@ -124,7 +124,7 @@ def _least_arrived(look: PeriodLook, j: int, k: int) -> float:
         stratum, total = j * model.bins + b, 0.0
         for y in range(labels):
             total += scratch.shares[j, b, y] * scratch.row[y]
-        here = float(whole[at.made + stratum]) - float(whole[at.expired + stratum])
+        here = float(whole[places.made + stratum]) - float(whole[places.expired + stratum])
         least += here * scratch.shares[j, b, k] * scratch.row[k] / total
     return least * share / rows
 
@@ -132,20 +132,20 @@ def _least_arrived(look: PeriodLook, j: int, k: int) -> float:
 @inner
 def count_rows(look: PeriodLook, j: int) -> None:
     """Put the predictions of class j that didn't expire, and those that wait, by slot and by stratum."""
-    model, whole, at, scratch = look.model, look.whole, look.at, look.scratch
+    model, whole, places, scratch = look.model, look.whole, look.places, look.scratch
     for slot in range(SLOTS):
-        place = j * SLOTS + slot
-        rows = float(whole[at.slot_made + place]) - float(whole[at.slot_expired + place])
+        cell = j * SLOTS + slot
+        rows = float(whole[places.slot_made + cell]) - float(whole[places.slot_expired + cell])
         wait = rows
         for k in range(model.labels):
-            wait -= whole[at.slot_met + place * model.labels + k]
+            wait -= whole[places.slot_met + cell * model.labels + k]
         scratch.slots[0, slot], scratch.slots[1, slot] = max(0.0, rows), max(0.0, wait)
     for b in range(model.bins):
         stratum = j * model.bins + b
-        rows = float(whole[at.made + stratum]) - float(whole[at.expired + stratum])
+        rows = float(whole[places.made + stratum]) - float(whole[places.expired + stratum])
         wait = rows
         for k in range(model.labels):
-            wait -= whole[at.met + stratum * model.labels + k]
+            wait -= whole[places.met + stratum * model.labels + k]
         scratch.strata[0, b], scratch.strata[1, b] = max(0.0, rows), max(0.0, wait)
 
 
@@ -184,7 +184,7 @@ def fit(look: PeriodLook, j: int) -> tuple[float, float]:
 @inner
 def _add_slopes(look: PeriodLook, j: int) -> None:
     """Put the slope of the log likelihood at d into `scratch.row`, and the information, by label."""
-    model, whole, at, scratch = look.model, look.whole, look.at, look.scratch
+    model, whole, places, scratch = look.model, look.whole, look.places, look.scratch
     labels, tilts = model.labels, scratch.tilts
     rows = wait = 0.0
     for slot in range(SLOTS):
@@ -197,13 +197,13 @@ def _add_slopes(look: PeriodLook, j: int) -> None:
         if scratch.strata[0, b] <= 0.0:
             continue
         total = count = 0.0
-        place = at.met + (j * model.bins + b) * labels
+        cell = places.met + (j * model.bins + b) * labels
         for k in range(labels):
             total += scratch.shares[j, b, k] * tilts[ODDS, k]
-            count += whole[place + k]
+            count += whole[cell + k]
         for k in range(labels):
             p = scratch.shares[j, b, k] * tilts[ODDS, k] / total
-            scratch.row[k] += whole[place + k] - count * p
+            scratch.row[k] += whole[cell + k] - count * p
             if scratch.strata[1, b] <= 0.0:
                 tilts[INFORMATION, k] += count * p * (1.0 - p)
         if scratch.strata[1, b] > 0.0:
@@ -228,14 +228,14 @@ def _add_waiting(look: PeriodLook, j: int, b: int, total: float, of_rows: float,
         for k in range(labels):
             p = scratch.shares[j, b, k] * tilts[ODDS, k] / total
             came += p * min(1.0, scratch.arrived[slot, j, k])
-        left = max(_LEAST, 1.0 - came + never)
+        remaining = max(_LEAST, 1.0 - came + never)
         for k in range(labels):
             p = scratch.shares[j, b, k] * tilts[ODDS, k] / total
             share = min(1.0, scratch.arrived[slot, j, k])
             off = p * (share - came)
-            scratch.row[k] -= wait * off / left
-            known = p * share * (1.0 - 2.0 * p) + p * p * came + off * off / left
-            tilts[INFORMATION, k] += rows * known
+            scratch.row[k] -= wait * off / remaining
+            information = p * share * (1.0 - 2.0 * p) + p * p * came + off * off / remaining
+            tilts[INFORMATION, k] += rows * information
 
 
 @inner
@@ -268,8 +268,8 @@ def spread_waiting(look: PeriodLook, j: int) -> float:
                 continue
             for k in range(labels):
                 p = scratch.shares[j, b, k] * tilts[ODDS, k] / total
-                left = (1.0 - lost) * p * (1.0 - min(1.0, scratch.arrived[slot, j, k]))
-                coming[look.i, j, b, k] += here * left / (later + lost)
+                to_come = (1.0 - lost) * p * (1.0 - min(1.0, scratch.arrived[slot, j, k]))
+                coming[look.i, j, b, k] += here * to_come / (later + lost)
         for k in range(labels):
             count += coming[look.i, j, b, k]
     return count

@@ -135,32 +135,32 @@ def follow(timeline: Timeline, registry: Registry, events: Events, start: int, s
             streams = registry.streams
             add(timeline, stream, ts, events.t1[i], streams.horizon[stream], streams.cluster[stream])
             continue
-        place = place_of(timeline, stream, ts)
-        if place == CLOSED:
+        index = place_of(timeline, stream, ts)
+        if index == CLOSED:
             continue
         if kind == MET:
-            timeline.met[stream, place] += 1
+            timeline.met[stream, index] += 1
         elif kind == LATE:
-            timeline.made[stream, place] -= 1
+            timeline.made[stream, index] -= 1
         else:
-            timeline.expired[stream, place] += 1
+            timeline.expired[stream, index] += 1
 
 
 @inner
 def place_of(timeline: Timeline, stream: int, ts: int) -> int:
     """The place of the open cohort that a prediction of this time is in, or `CLOSED`."""
-    place = timeline.open[stream] - 1
-    while place >= 0 and timeline.begin[stream, place] > ts:
-        place -= 1
-    return place if place >= 0 else CLOSED
+    index = timeline.open[stream] - 1
+    while index >= 0 and timeline.begin[stream, index] > ts:
+        index -= 1
+    return index if index >= 0 else CLOSED
 
 
 @inner
 def cohort_of(timeline: Timeline, stream: int, ts: int) -> int:
     """The number of a prediction's open cohort, by its time; `CLOSED` or below if its cohort is closed."""
-    place, cluster = place_of(timeline, stream, ts), timeline.cluster[stream]
-    if place != CLOSED:
-        return timeline.first[stream] + place
+    index, cluster = place_of(timeline, stream, ts), timeline.cluster[stream]
+    if index != CLOSED:
+        return timeline.first[stream] + index
     return CLOSED - 1 - max(ts - ts % cluster, 0) if cluster else CLOSED
 
 
@@ -191,9 +191,9 @@ def add(timeline: Timeline, stream: int, ts: int, clock: int, horizon: int, clus
         else:
             timeline.made[stream, last] += 1
     else:
-        place = max(place_of(timeline, stream, ts), 0)
-        timeline.made[stream, place] += 1
-        timeline.begin[stream, place] = min(timeline.begin[stream, place], ts)
+        index = max(place_of(timeline, stream, ts), 0)
+        timeline.made[stream, index] += 1
+        timeline.begin[stream, index] = min(timeline.begin[stream, index], ts)
     timeline.newest[stream] = max(timeline.newest[stream], ts)
 
 
@@ -219,22 +219,22 @@ def _is_later(timeline: Timeline, stream: int, ts: int) -> bool:
 
 
 @inner
-def _is_full(timeline: Timeline, stream: int, place: int, ts: int) -> bool:
+def _is_full(timeline: Timeline, stream: int, index: int, ts: int) -> bool:
     """Whether an open cohort takes no later prediction of this time."""
     if timeline.cluster[stream]:
-        return ts - timeline.begin[stream, place] >= timeline.span[stream]
-    return timeline.made[stream, place] >= 1 << timeline.epoch[stream]
+        return ts - timeline.begin[stream, index] >= timeline.span[stream]
+    return timeline.made[stream, index] >= 1 << timeline.epoch[stream]
 
 
 @inner
 def _open(timeline: Timeline, stream: int, ts: int) -> None:
     """Begin a cohort with a prediction."""
-    place, cluster = timeline.open[stream], timeline.cluster[stream]
-    timeline.open[stream] = place + 1
+    index, cluster = timeline.open[stream], timeline.cluster[stream]
+    timeline.open[stream] = index + 1
     begin = ts - ts % cluster if cluster else ts
-    timeline.begin[stream, place] = max(begin, timeline.closed[stream] + 1)
-    timeline.made[stream, place] = 1
-    timeline.met[stream, place] = timeline.expired[stream, place] = 0
+    timeline.begin[stream, index] = max(begin, timeline.closed[stream] + 1)
+    timeline.made[stream, index] = 1
+    timeline.met[stream, index] = timeline.expired[stream, index] = 0
 
 
 @inner
@@ -242,17 +242,17 @@ def _coarsen(timeline: Timeline, stream: int) -> None:
     """Double the size of cohorts: numbers 2k and 2k + 1 become k of the next epoch."""
     first, count = timeline.first[stream], timeline.open[stream]
     into = -1
-    for place in range(count):
-        if place == 0 or (first + place) % 2 == 0:
+    for index in range(count):
+        if index == 0 or (first + index) % 2 == 0:
             into += 1
-            timeline.begin[stream, into] = timeline.begin[stream, place]
-            timeline.made[stream, into] = timeline.made[stream, place]
-            timeline.met[stream, into] = timeline.met[stream, place]
-            timeline.expired[stream, into] = timeline.expired[stream, place]
+            timeline.begin[stream, into] = timeline.begin[stream, index]
+            timeline.made[stream, into] = timeline.made[stream, index]
+            timeline.met[stream, into] = timeline.met[stream, index]
+            timeline.expired[stream, into] = timeline.expired[stream, index]
         else:
-            timeline.made[stream, into] += timeline.made[stream, place]
-            timeline.met[stream, into] += timeline.met[stream, place]
-            timeline.expired[stream, into] += timeline.expired[stream, place]
+            timeline.made[stream, into] += timeline.made[stream, index]
+            timeline.met[stream, into] += timeline.met[stream, index]
+            timeline.expired[stream, into] += timeline.expired[stream, index]
     timeline.span[stream] *= 2
     timeline.first[stream] = first >> 1
     timeline.open[stream] = into + 1
@@ -265,28 +265,28 @@ def close(timeline: Timeline, stream: int, clock: int, horizon: int) -> int:
     done, count = 0, timeline.open[stream]
     while done < count:
         last = done + 1 == count
-        made, met = timeline.made[stream, done], timeline.met[stream, done]
+        predictions, met = timeline.made[stream, done], timeline.met[stream, done]
         end = timeline.newest[stream] if last else timeline.begin[stream, done + 1] - 1
-        gone = met + timeline.expired[stream, done] >= made or clock - horizon > end
+        gone = met + timeline.expired[stream, done] >= predictions or clock - horizon > end
         share = 1.0
         if timeline.old_made[stream] > 0:
             share = timeline.old_met[stream] / timeline.old_made[stream]
-        if not gone and met < SHARE * share * made:
+        if not gone and met < SHARE * share * predictions:
             break
-        more_come = timeline.cluster[stream] > 0 or made < 1 << timeline.epoch[stream]
+        more_come = timeline.cluster[stream] > 0 or predictions < 1 << timeline.epoch[stream]
         if last and clock - horizon <= end and more_come:
             break
         if gone:
-            timeline.old_made[stream] += made
+            timeline.old_made[stream] += predictions
             timeline.old_met[stream] += met
         timeline.closed[stream] = end
         done += 1
     if done:
-        for place in range(done, count):
-            timeline.begin[stream, place - done] = timeline.begin[stream, place]
-            timeline.made[stream, place - done] = timeline.made[stream, place]
-            timeline.met[stream, place - done] = timeline.met[stream, place]
-            timeline.expired[stream, place - done] = timeline.expired[stream, place]
+        for index in range(done, count):
+            timeline.begin[stream, index - done] = timeline.begin[stream, index]
+            timeline.made[stream, index - done] = timeline.made[stream, index]
+            timeline.met[stream, index - done] = timeline.met[stream, index]
+            timeline.expired[stream, index - done] = timeline.expired[stream, index]
         timeline.first[stream] += done
         timeline.open[stream] = count - done
     return timeline.first[stream]
@@ -338,53 +338,57 @@ def new_closed() -> Closed:
 
 
 @inner
-def begin(pending: PendingCohorts, row: int, at: Position) -> None:
-    """Prepare a row for its first value, whose prediction lies at `at` (see `add`)."""
-    pending.oldest[row] = at.frontier if at.cohort <= CLOSED else min(at.cohort, at.frontier)
-    pending.epoch[row] = at.epoch
+def begin(pending: PendingCohorts, row: int, position: Position) -> None:
+    """Prepare a row for its first value, whose prediction lies at `position` (see `add`)."""
+    pending.oldest[row] = (
+        position.frontier if position.cohort <= CLOSED else min(position.cohort, position.frontier)
+    )
+    pending.epoch[row] = position.epoch
 
 
 @inner
-def add_outcome(pending: PendingCohorts, row: int, at: Position, x: float, closed: Closed) -> int:
+def add_outcome(pending: PendingCohorts, row: int, position: Position, x: float, closed: Closed) -> int:
     """Take the row's next value x; returns the number of cohorts that count from now on, in `closed`.
 
-    `at` is the position of the prediction. The first 0 … OPEN + 1 rows of `closed` are written, one for each
+    `position` is that of the prediction. The first 0 … OPEN + 1 rows of `closed` are written, one for each
     cohort, in order of time.
     """
-    cohort, frontier = at.cohort, at.frontier
-    while pending.epoch[row] < at.epoch:
+    cohort, frontier = position.cohort, position.frontier
+    while pending.epoch[row] < position.epoch:
         _coarsen_pending(pending, row)
     until = frontier if cohort <= CLOSED else min(cohort, frontier)
     count = _close_until(pending, row, until, closed, 0)
     if cohort <= CLOSED:
-        return _add_late(pending, row, at, x, closed, count)
-    place = cohort - pending.oldest[row]
-    pending.cluster[row, place] = max(pending.cluster[row, place], at.cluster)
-    pending.n[row, place] += 1
-    pending.total[row, place] += x
-    pending.squares[row, place] += x * x
+        return _add_late(pending, row, position, x, closed, count)
+    index = cohort - pending.oldest[row]
+    pending.cluster[row, index] = max(pending.cluster[row, index], position.cluster)
+    pending.n[row, index] += 1
+    pending.total[row, index] += x
+    pending.squares[row, index] += x * x
     return _close_until(pending, row, frontier, closed, count)
 
 
 @inner
-def close_cohorts(pending: PendingCohorts, row: int, at: Position, closed: Closed) -> int:
-    """Close the row's cohorts before the frontier of `at`, without a value; returns and writes as `add`."""
-    while pending.epoch[row] < at.epoch:
+def close_cohorts(pending: PendingCohorts, row: int, position: Position, closed: Closed) -> int:
+    """Close the row's cohorts before the frontier of `position`, without a value; otherwise as `add`."""
+    while pending.epoch[row] < position.epoch:
         _coarsen_pending(pending, row)
-    return _close_until(pending, row, at.frontier, closed, 0)
+    return _close_until(pending, row, position.frontier, closed, 0)
 
 
 @inner
-def _add_late(pending: PendingCohorts, row: int, at: Position, x: float, closed: Closed, count: int) -> int:
+def _add_late(
+    pending: PendingCohorts, row: int, position: Position, x: float, closed: Closed, count: int
+) -> int:
     """Take a value whose cohort is closed. Its cluster waits; without one, the value counts at once."""
-    begin = CLOSED - 1 - at.cohort  # ms; -1: there is no cluster
+    begin = CLOSED - 1 - position.cohort  # ms; -1: there is no cluster
     if begin > pending.late[row]:
         count = _close_late(pending, row, closed, count)
         pending.late[row] = begin
     pending.n[row, OPEN] += 1
     pending.total[row, OPEN] += x
     pending.squares[row, OPEN] += x * x
-    pending.cluster[row, OPEN] = max(pending.cluster[row, OPEN], at.cluster)
+    pending.cluster[row, OPEN] = max(pending.cluster[row, OPEN], position.cluster)
     return _close_late(pending, row, closed, count) if begin < 0 else count
 
 
@@ -404,12 +408,12 @@ def _close_late(pending: PendingCohorts, row: int, closed: Closed, count: int) -
 def _coarsen_pending(pending: PendingCohorts, row: int) -> None:
     """Double the size of the row's cohorts: they are those of the next epoch."""
     base = pending.oldest[row]
-    for place in range(OPEN):
-        n, total, squares = pending.n[row, place], pending.total[row, place], pending.squares[row, place]
-        cluster = pending.cluster[row, place]
-        pending.n[row, place] = pending.cluster[row, place] = 0
-        pending.total[row, place] = pending.squares[row, place] = 0.0
-        into = ((base + place) >> 1) - (base >> 1)
+    for index in range(OPEN):
+        n, total, squares = pending.n[row, index], pending.total[row, index], pending.squares[row, index]
+        cluster = pending.cluster[row, index]
+        pending.n[row, index] = pending.cluster[row, index] = 0
+        pending.total[row, index] = pending.squares[row, index] = 0.0
+        into = ((base + index) >> 1) - (base >> 1)
         pending.n[row, into] += n
         pending.total[row, into] += total
         pending.squares[row, into] += squares
@@ -424,18 +428,18 @@ def _close_until(pending: PendingCohorts, row: int, frontier: int, closed: Close
     passed = frontier - pending.oldest[row]
     if passed <= 0:
         return count
-    for place in range(min(passed, OPEN)):
-        if pending.n[row, place]:
-            closed.n[count], closed.total[count] = pending.n[row, place], pending.total[row, place]
-            closed.squares[count] = pending.squares[row, place]
-            closed.cluster[count] = pending.cluster[row, place]
+    for index in range(min(passed, OPEN)):
+        if pending.n[row, index]:
+            closed.n[count], closed.total[count] = pending.n[row, index], pending.total[row, index]
+            closed.squares[count] = pending.squares[row, index]
+            closed.cluster[count] = pending.cluster[row, index]
             count += 1
-    for place in range(OPEN):
+    for index in range(OPEN):
         n, total, squares, cluster = 0, 0.0, 0.0, 0
-        if place + passed < OPEN:
-            n, total = pending.n[row, place + passed], pending.total[row, place + passed]
-            squares, cluster = pending.squares[row, place + passed], pending.cluster[row, place + passed]
-        pending.n[row, place], pending.total[row, place], pending.squares[row, place] = n, total, squares
-        pending.cluster[row, place] = cluster
+        if index + passed < OPEN:
+            n, total = pending.n[row, index + passed], pending.total[row, index + passed]
+            squares, cluster = pending.squares[row, index + passed], pending.cluster[row, index + passed]
+        pending.n[row, index], pending.total[row, index], pending.squares[row, index] = n, total, squares
+        pending.cluster[row, index] = cluster
     pending.oldest[row] = frontier
     return count

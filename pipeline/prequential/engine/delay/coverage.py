@@ -294,11 +294,11 @@ def fold(models: CoverageModels, pool: Pool, cohorts: Cohorts, model: int, clock
     """
     first = (clock - models.horizon[model]) // models.width[model] - 1
     last = clock // models.width[model]
-    many = models.cohorts[model] > _MOST
+    overfull = models.cohorts[model] > _MOST
     row, previous = np.int64(models.first[model]), np.int64(0)
     while row:
         number = pool.key[row]
-        if (number < first or (many and number > last)) and cohorts.counts[row, _WAITING] == 0:
+        if (number < first or (overfull and number > last)) and cohorts.counts[row, _WAITING] == 0:
             for column in range(MET_AT):
                 models.folded[model, column] += cohorts.counts[row, column]
             for age in range(_AGES):

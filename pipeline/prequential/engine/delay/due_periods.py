@@ -55,17 +55,17 @@ class PeriodState(NamedTuple):
 
     def as_message(self, *, closes: bool) -> dict[str, Any]:
         """The field `period`; `closes`: whether instances without a label by the horizon get a class."""
-        said = {
+        message = {
             "start": self.start, "end": self.end, "status": self.status,
             "predictions": self.predictions, "labelled": self.labelled,
             "labelled_share": self.labelled_share, "expected_share": self.expected_share,
             "corrections": self.corrections,
         }  # fmt: skip
-        return said | {"at_horizon": self.at_horizon} if closes else said
+        return message | {"at_horizon": self.at_horizon} if closes else message
 
 
 def due_of(
-    tables: PeriodTables, whose: Ints, clocks: Ints, shares: Floats, *, all_news: bool = False
+    tables: PeriodTables, model_rows: Ints, clocks: Ints, shares: Floats, *, all_news: bool = False
 ) -> list[list[PeriodState]]:
     """The models' periods that a message is due for, by model, in order of time.
 
@@ -73,14 +73,14 @@ def due_of(
     that this call drops. A message is due for 5% more labels, a change from provisional to final, or a
     correction of a final period; with `all_news` for any change.
 
-    `whose` are models (rows), (m,), each of them once; `clocks` of their streams are in ms. `shares` are
+    `model_rows` are models (rows), (m,), each of them once; `clocks` of their streams are in ms. `shares` are
     those of predictions that get a label at all, NaN as long as they aren't known.
     """
-    rows = np.empty(int(tables.models.periods[whose].sum()), dtype=np.int32)
-    ends = np.empty(len(whose), dtype=np.int64)
-    _due(tables, whose, clocks, shares, all_news, rows, ends)
+    rows = np.empty(int(tables.models.periods[model_rows].sum()), dtype=np.int32)
+    ends = np.empty(len(model_rows), dtype=np.int64)
+    _due(tables, model_rows, clocks, shares, all_news, rows, ends)
     counts = np.diff(ends, prepend=0)
-    models, expected = np.repeat(whose, counts), np.repeat(shares, counts)
+    models, expected = np.repeat(model_rows, counts), np.repeat(shares, counts)
     states = _states_of(tables, rows[: ends[-1] if len(ends) else 0], models, expected)
     return [states[begin:end] for begin, end in zip([0, *ends[:-1].tolist()], ends.tolist())]
 
@@ -95,18 +95,18 @@ def report(tables: PeriodTables, model: int, start: int, share: float) -> Period
     return _states_of(tables, np.array([row]), np.array([model]), np.array([share]))[0]
 
 
-def known(tables: PeriodTables, model: int, beside: Iterable[int] = ()) -> list[PeriodState]:
+def remembered_periods(tables: PeriodTables, model: int, beside: Iterable[int] = ()) -> list[PeriodState]:
     """The model's periods that aren't dropped, in order of time, without their expected shares.
 
     `beside`: rows to include even if they were dropped since the last `update`.
     """
-    found, row = set(beside), int(tables.models.first[model])
+    chosen, row = set(beside), int(tables.models.first[model])
     periods = tables.periods
     while row:
         if not periods.dropped[row] and (periods.state[row, PREDICTIONS] or periods.is_reported[row]):
-            found.add(row)
+            chosen.add(row)
         row = int(tables.pool.next[row])
-    rows = np.array(sorted(found), dtype=np.int64)
+    rows = np.array(sorted(chosen), dtype=np.int64)
     rows = rows[np.argsort(tables.pool.key[rows])]
     return _states_of(tables, rows, np.full(len(rows), model), np.full(len(rows), np.nan))
 
@@ -132,12 +132,18 @@ def _states_of(tables: PeriodTables, rows: Any, models: Ints, shares: Floats) ->
 
 @kernel
 def _due(
-    tables: PeriodTables, whose: Ints, clocks: Ints, shares: Floats, all_news: bool, rows: Ints32, ends: Ints
+    tables: PeriodTables,
+    model_rows: Ints,
+    clocks: Ints,
+    shares: Floats,
+    all_news: bool,
+    rows: Ints32,
+    ends: Ints,
 ) -> None:
     """Put the rows of the periods to report into `rows`, in order of time, and models' ends into `ends`."""
     models, count = tables.models, 0
-    for m in range(len(whose)):
-        model, clock, share = whose[m], clocks[m], shares[m]
+    for m in range(len(model_rows)):
+        model, clock, share = model_rows[m], clocks[m], shares[m]
         width, horizon = models.width[model], models.horizon[model]
         if width:
             # Predictions before this time can't get a label or a revision any more.
@@ -145,17 +151,17 @@ def _due(
             forgotten = start_of(tables.calendars, np.int64(models.calendar[model]), width, oldest)
             begin = max(models.begin[model], forgotten)
             models.begin[model] = begin
-            many = models.periods[model] > _MANY * (2 + horizon // width)
+            overfull = models.periods[model] > _MANY * (2 + horizon // width)
             before = models.expected[model]
             same = share == before or (math.isnan(share) and math.isnan(before))
-            everything = all_news or many or clock >= models.next[model] or not same
+            everything = all_news or overfull or clock >= models.next[model] or not same
             if everything:
                 models.next[model], models.expected[model] = NEVER, share
             if everything or models.changed[model]:
                 models.changed[model] = 0
                 first = count
                 count = _due_of_model(
-                    tables, model, clock, forgotten, begin, share, everything, all_news, many, rows, count
+                    tables, model, clock, forgotten, begin, share, everything, all_news, overfull, rows, count
                 )
                 sort_by_key(tables.pool, rows[first:count])
         ends[m] = count
@@ -164,13 +170,13 @@ def _due(
 @inner
 def _due_of_model(
     tables: PeriodTables, model: int, clock: int, forgotten: int, begin: int, expected: float,
-    everything: bool, all_news: bool, many: bool, rows: Ints32, count: int,
+    everything: bool, all_news: bool, overfull: bool, rows: Ints32, count: int,
 ) -> int:  # fmt: skip
     """Append the rows of a model's periods to report to `count` others; returns the new number of rows.
 
     Periods that begin before `forgotten` can't get labels or revisions any more, and those that begin before
-    `begin` are removed. All are checked if `everything`, else those that changed. `many`: there are so many
-    that timestamps must have been wrong.
+    `begin` are removed. All are checked if `everything`, else those that changed. `overfull`: there are so
+    many that timestamps must have been wrong.
     """
     calendars, models, pool, periods, cell_pool, _, sums, sums_used = tables
     width, horizon, settle = models.width[model], models.horizon[model], models.settle[model]
@@ -196,7 +202,7 @@ def _due_of_model(
                 periods.is_reported[row] = 1
                 rows[count] = row
                 count += 1
-            if start < forgotten or (many and start > clock):
+            if start < forgotten or (overfull and start > clock):
                 models.periods[model] -= 1
                 remove_all(cell_pool, np.int64(periods.first_cell[row]))
                 freed = periods.sums[row]

@@ -233,13 +233,15 @@ def with_model(
     return expected, same
 
 
-def known_of(models: ExpectedModels, whose: Ints, clocks: Ints) -> Any:
+def known_of(models: ExpectedModels, model_rows: Ints, clocks: Ints) -> Any:
     """Whether models can have estimates at these clocks (ms): (m,) bool.
 
     If a class is known at the horizon alone, estimates begin one horizon after the first prediction: earlier
     labels are of the other classes only.
     """
-    return (models.at_horizon[whose] == 0) | (clocks > models.since[whose] + models.horizon[whose])
+    return (models.at_horizon[model_rows] == 0) | (
+        clocks > models.since[model_rows] + models.horizon[model_rows]
+    )
 
 
 def shape_of(models: ExpectedModels, model: int) -> Shape:
@@ -280,30 +282,30 @@ def _forget_all(expected: ExpectedTables, model: int) -> None:
 _COUNTERS = "of_models", "of_periods"
 
 
-def take_block(expected: ExpectedTables, which: int, size: int, places: int) -> tuple[ExpectedTables, int]:
+def take_block(expected: ExpectedTables, kind: int, size: int, places: int) -> tuple[ExpectedTables, int]:
     """Take a block of counters, all 0, for a model (0) or a period (1).
 
     The first place of a free block has the place of the next free one. Returns the tables and the block's
     place.
     """
-    name = _COUNTERS[which]
-    at = int(expected.free[which, size])
-    if at:
-        expected.free[which, size] = int(getattr(expected, name).counts[at])
+    name = _COUNTERS[kind]
+    block = int(expected.free[kind, size])
+    if block:
+        expected.free[kind, size] = int(getattr(expected, name).counts[block])
     else:
-        at = int(expected.used[which])
-        expected.used[which] = at + places
-        expected = expected._replace(**{name: grown(getattr(expected, name), at + places)})
+        block = int(expected.used[kind])
+        expected.used[kind] = block + places
+        expected = expected._replace(**{name: grown(getattr(expected, name), block + places)})
     counts = getattr(expected, name).counts
-    counts[at : at + places] = 0
-    return expected, at
+    counts[block : block + places] = 0
+    return expected, block
 
 
-def give_block(expected: ExpectedTables, which: int, size: int, at: int) -> None:
+def give_block(expected: ExpectedTables, kind: int, size: int, block: int) -> None:
     """Free a block."""
-    counts = getattr(expected, _COUNTERS[which]).counts
-    counts[at] = expected.free[which, size]
-    expected.free[which, size] = at
+    counts = getattr(expected, _COUNTERS[kind]).counts
+    counts[block] = expected.free[kind, size]
+    expected.free[kind, size] = block
 
 
 def begin(expected: ExpectedTables, model: int) -> ExpectedTables:
@@ -311,8 +313,8 @@ def begin(expected: ExpectedTables, model: int) -> ExpectedTables:
     models, shape = expected.models, shape_of(expected.models, model)
     more = 2 if models.sampled[model] else int(models.losses[model] > 0)
     models.size[model] = 6 * int(models.layout[model]) + 2 * more + int(models.bins[model] > 1)
-    expected, at = take_block(expected, 0, int(models.size[model]), shape.of_model)
-    models.block[model] = at
+    expected, block = take_block(expected, 0, int(models.size[model]), shape.of_model)
+    models.block[model] = block
     first = FIRST_LEVEL_OF_SAMPLES if models.sampled[model] else FIRST_LEVEL
     counters_of(expected, model).levels[:] = first
     return expected
@@ -331,24 +333,24 @@ class Counters(NamedTuple):
 
 def counters_of(expected: ExpectedTables, model: int) -> Counters:
     """The counters of a model that has a block."""
-    shape, at = shape_of(expected.models, model), int(expected.models.block[model])
+    shape, start = shape_of(expected.models, model), int(expected.models.block[model])
     j, k, b, losses, sampled = shape
     counters, count = [], expected.of_models.counts
     of_losses, of_weights = (j, b, k, 1 + losses) if losses else (0,), (j, b) if sampled else (0,)
     for dimensions in ((j, b, k), (j, b), (j, k, BUCKETS), (j, k, LEVEL), of_losses, of_weights):
-        end = at + int(np.prod(dimensions))
-        counters.append(count[at:end].reshape(dimensions))
-        at = end
+        end = start + int(np.prod(dimensions))
+        counters.append(count[start:end].reshape(dimensions))
+        start = end
     return Counters(*counters)
 
 
-def losses_at(models: ExpectedModels, whose: Ints) -> Ints:
+def losses_at(models: ExpectedModels, model_rows: Ints) -> Ints:
     """Where the sums of losses by stratum and label begin, for models with the same layout, (m,)."""
-    j, k, b, _, _ = shape_of(models, int(whose[0]))
-    return models.block[whose] + j * b * (k + 1) + j * k * (BUCKETS + LEVEL)
+    j, k, b, _, _ = shape_of(models, int(model_rows[0]))
+    return models.block[model_rows] + j * b * (k + 1) + j * k * (BUCKETS + LEVEL)
 
 
-def parts_of(shape: Shape, count: Any, at: int) -> list[Any]:
+def parts_of(shape: Shape, count: Any, start: int) -> list[Any]:
     """A period's counters as views: by stratum, then by slot, predicted, labelled and expired.
 
     For sampled labels, weights and their squares by stratum and label follow.
@@ -357,13 +359,13 @@ def parts_of(shape: Shape, count: Any, at: int) -> list[Any]:
     parts = []
     for by in (shape.bins, SLOTS):
         for dimensions in ((j, by), (j, by, k), (j, by)):
-            end = at + int(np.prod(dimensions))
-            parts.append(count[at:end].reshape(dimensions))
-            at = end
+            end = start + int(np.prod(dimensions))
+            parts.append(count[start:end].reshape(dimensions))
+            start = end
     for _ in range(2 * shape.sampled):
-        end = at + j * shape.bins * k
-        parts.append(count[at:end].view(np.float32).reshape(j, shape.bins, k))
-        at = end
+        end = start + j * shape.bins * k
+        parts.append(count[start:end].view(np.float32).reshape(j, shape.bins, k))
+        start = end
     return parts
 
 
@@ -375,20 +377,20 @@ def open_rows(expected: ExpectedTables, model: int) -> Ints32:
     return all_open_rows(expected, np.array([model]))[0]
 
 
-def all_open_rows(expected: ExpectedTables, whose: Ints) -> tuple[Ints32, Ints]:
+def all_open_rows(expected: ExpectedTables, model_rows: Ints) -> tuple[Ints32, Ints]:
     """The rows of `open_rows` for many models, model by model; and the cumulative number of rows by model."""
-    rows = np.empty(int(expected.models.periods[whose].sum()), dtype=np.int32)
-    ends = np.empty(len(whose), dtype=np.int64)
-    _open_rows(expected.pool, expected.models.first, expected.periods.block, whose, rows, ends)
+    rows = np.empty(int(expected.models.periods[model_rows].sum()), dtype=np.int32)
+    ends = np.empty(len(model_rows), dtype=np.int64)
+    _open_rows(expected.pool, expected.models.first, expected.periods.block, model_rows, rows, ends)
     return rows, ends
 
 
 @kernel
-def _open_rows(pool: Pool, first: Ints32, block: Ints, whose: Ints, rows: Ints32, ends: Ints) -> None:
+def _open_rows(pool: Pool, first: Ints32, block: Ints, model_rows: Ints, rows: Ints32, ends: Ints) -> None:
     """Put the open rows of lists into `rows`, each list's in order of their keys."""
     count = 0
-    for m in range(len(whose)):
-        begin, row = count, np.int64(first[whose[m]])
+    for m in range(len(model_rows)):
+        begin, row = count, np.int64(first[model_rows[m]])
         while row:
             if block[row] > 0:
                 rows[count] = row
@@ -400,8 +402,8 @@ def _open_rows(pool: Pool, first: Ints32, block: Ints, whose: Ints, rows: Ints32
 
 def ends_of_periods(expected: ExpectedTables, rows: Ints32) -> Ints:
     """Ends (ms) of the periods in these rows of the pool, (n,) int64, by the calendars of their models."""
-    models, of = expected.models, expected.pool.owner[rows]
-    return ends_of(expected.calendars, models.calendar[of], models.width[of], expected.pool.key[rows])
+    models, owners = expected.models, expected.pool.owner[rows]
+    return ends_of(expected.calendars, models.calendar[owners], models.width[owners], expected.pool.key[rows])
 
 
 def close(expected: ExpectedTables, model: int, row: int) -> None:
@@ -413,12 +415,12 @@ def close(expected: ExpectedTables, model: int, row: int) -> None:
         expected.models.periods[model] -= 1
 
 
-def forget_before(expected: ExpectedTables, whose: Ints, starts: Ints) -> None:
+def forget_before(expected: ExpectedTables, model_rows: Ints, starts: Ints) -> None:
     """Remove models' periods that begin before these times; open ones are closed first."""
-    found = np.zeros(len(whose), dtype=np.uint8)
-    _has_before(expected.pool, expected.models.first, whose, starts, found)
+    has_before = np.zeros(len(model_rows), dtype=np.uint8)
+    _has_before(expected.pool, expected.models.first, model_rows, starts, has_before)
     models, pool = expected.models, expected.pool
-    for model, start in zip(whose[found > 0].tolist(), starts[found > 0].tolist()):
+    for model, start in zip(model_rows[has_before > 0].tolist(), starts[has_before > 0].tolist()):
         row, previous = int(models.first[model]), 0
         while row:
             if pool.key[row] < start:
@@ -426,16 +428,16 @@ def forget_before(expected: ExpectedTables, whose: Ints, starts: Ints) -> None:
                 row = pools.remove(pool, models.first, model, previous, row)
             else:
                 previous, row = row, int(pool.next[row])
-    models.begin[whose] = np.maximum(models.begin[whose], starts)
+    models.begin[model_rows] = np.maximum(models.begin[model_rows], starts)
 
 
 @kernel
-def _has_before(pool: Pool, first: Ints32, whose: Ints, starts: Ints, found: Bytes) -> None:
-    for m in range(len(whose)):
-        row = np.int64(first[whose[m]])
+def _has_before(pool: Pool, first: Ints32, model_rows: Ints, starts: Ints, has_before: Bytes) -> None:
+    for m in range(len(model_rows)):
+        row = np.int64(first[model_rows[m]])
         while row and pool.key[row] >= starts[m]:
             row = np.int64(pool.next[row])
-        found[m] = row > 0
+        has_before[m] = row > 0
 
 
 def open_period(expected: ExpectedTables, model: int, start: int) -> ExpectedTables:
@@ -443,10 +445,10 @@ def open_period(expected: ExpectedTables, model: int, start: int) -> ExpectedTab
     models, shape = expected.models, shape_of(expected.models, model)
     pool = pools.with_free_row(expected.pool)
     expected = expected._replace(pool=pool, periods=grown(expected.periods, len(pool.owner)))
-    expected, at = take_block(expected, 1, int(models.size[model]), shape.of_period)
+    expected, block = take_block(expected, 1, int(models.size[model]), shape.of_period)
     row = pools.insert(pool, models.first, model, start)
     periods = expected.periods
-    periods.block[row], periods.asked[row], periods.first_said[row], periods.alarmed[row] = at, 0, 0, 0
+    periods.block[row], periods.asked[row], periods.first_said[row], periods.alarmed[row] = block, 0, 0, 0
     models.periods[model] += 1
     models.next[model] = -NEVER
     return expected

@@ -27,7 +27,7 @@ FEW = 5.0
 class _Together(NamedTuple):
     """Models with the same layout, for one loop: see `ModelCounters`."""
 
-    at: Ints
+    starts: Ints
     levels: Ints
     squares: Ints
     horizon: Ints
@@ -49,7 +49,7 @@ class Group(NamedTuple):
 
 
 def look_together(
-    tables: ExpectedTables, whose: Ints, rows: Ints32, ends: Ints, clocks: Ints, *, closing: bool = False
+    tables: ExpectedTables, model_rows: Ints, rows: Ints32, ends: Ints, clocks: Ints, *, closing: bool = False
 ) -> list[Group]:
     """Estimate periods of models: returns groups, and each of the models is in one of them.
 
@@ -66,34 +66,37 @@ def look_together(
         Whether these periods are final; then the levels of the correction learn from them.
     """
     models = tables.models
-    alike = np.stack((models.layout[whose], models.bins[whose], models.sampled[whose]), axis=1)
-    counts, of = np.diff(ends, prepend=0), np.zeros(len(whose), dtype=np.int64)
+    alike = np.stack((models.layout[model_rows], models.bins[model_rows], models.sampled[model_rows]), axis=1)
+    counts, kind_of_model = np.diff(ends, prepend=0), np.zeros(len(model_rows), dtype=np.int64)
     kinds = np.unique(alike, axis=0)
     for number, kind in enumerate(kinds):
-        of[(alike == kind).all(axis=1)] = number
+        kind_of_model[(alike == kind).all(axis=1)] = number
     groups = []
     for number in range(len(kinds)):
-        places, own = np.flatnonzero(of == number), np.flatnonzero(np.repeat(of, counts) == number)
+        places, own = (
+            np.flatnonzero(kind_of_model == number),
+            np.flatnonzero(np.repeat(kind_of_model, counts) == number),
+        )
         up_to = np.cumsum(counts[places])
-        found = _look_at(tables, whose[places], rows[own], up_to, clocks[places], closing)
-        groups.append(Group(places, own, up_to, found))
+        estimates = _look_at(tables, model_rows[places], rows[own], up_to, clocks[places], closing)
+        groups.append(Group(places, own, up_to, estimates))
     return groups
 
 
 def _look_at(
-    tables: ExpectedTables, whose: Ints, rows: Ints32, ends: Ints, clocks: Ints, closing: bool
+    tables: ExpectedTables, model_rows: Ints, rows: Ints32, ends: Ints, clocks: Ints, closing: bool
 ) -> PeriodEstimates:
     """Estimate the periods of models with the same layout."""
     models, n = tables.models, len(rows)
-    j, k, b, _, is_sampled = expected.shape_of(models, int(whose[0]))
+    j, k, b, _, is_sampled = expected.shape_of(models, int(model_rows[0]))
     result = PeriodEstimates(np.zeros((n, j, k)), np.zeros((n, calibrating.COLUMNS)), np.zeros((n, j, b, k)))
-    blocks: Any = models.block[whose]
-    at: Any = places_of_model(blocks, j, k, b)  # by model
+    blocks: Any = models.block[model_rows]
+    places: Any = places_of_model(blocks, j, k, b)  # by model
     together = _Together(
-        blocks, at.levels, at.beyond if is_sampled else np.zeros_like(blocks),
-        models.horizon[whose], clocks, models.since[whose], models.outcomes[whose],
-        (models.at_horizon[whose] > 0).astype(np.uint8),
-        _last(models, whose), ends,
+        blocks, places.levels, places.beyond if is_sampled else np.zeros_like(blocks),
+        models.horizon[model_rows], clocks, models.since[model_rows], models.outcomes[model_rows],
+        (models.at_horizon[model_rows] > 0).astype(np.uint8),
+        _last(models, model_rows), ends,
     )  # fmt: skip
     counts = tables.of_periods.counts
     periods = OpenPeriods(
@@ -101,18 +104,18 @@ def _look_at(
         expected.ends_of_periods(tables, rows),
     )  # fmt: skip
     scratch = calibrating.new_scratch(j, k, b)
-    of = np.repeat(np.arange(len(whose)), np.diff(ends, prepend=0))
-    maturities = maturity_of(clocks[of], periods.end, models.horizon[whose[of]])
-    label_paces = np.ones(n) if closing else paces.paces_of(models, whose[of], maturities)
+    model_of = np.repeat(np.arange(len(model_rows)), np.diff(ends, prepend=0))
+    maturities = maturity_of(clocks[model_of], periods.end, models.horizon[model_rows[model_of]])
+    label_paces = np.ones(n) if closing else paces.paces_of(models, model_rows[model_of], maturities)
     _look(tables.of_models.counts, together, closing, periods, label_paces, scratch, result)
     return result
 
 
-def _last(models: ExpectedModels, whose: Ints) -> Ints:
+def _last(models: ExpectedModels, model_rows: Ints) -> Ints:
     """The place of the class that is known at the horizon alone; -1: there is none, or it hasn't come yet."""
-    known = np.arange(models.codes.shape[1]) < models.classes[whose, None]
-    found = known & (models.codes[whose] == models.at_horizon[whose, None] - 1)
-    return np.where(found.any(axis=1), found.argmax(axis=1), -1)
+    present = np.arange(models.codes.shape[1]) < models.classes[model_rows, None]
+    matches = present & (models.codes[model_rows] == models.at_horizon[model_rows, None] - 1)
+    return np.where(matches.any(axis=1), matches.argmax(axis=1), -1)
 
 
 @kernel
@@ -126,7 +129,7 @@ def _look(
         if i == together.ends[m]:  # no period: it may have no counters yet
             continue
         model = ModelCounters(
-            faded, together.at[m], together.levels[m], together.squares[m], predicted, labels, bins,
+            faded, together.starts[m], together.levels[m], together.squares[m], predicted, labels, bins,
             together.horizon[m], together.clock[m], float(together.clock[m] - together.since[m]),
             float(together.outcomes[m]), closing, together.closes[m] != 0,
             together.last[m],
@@ -143,8 +146,10 @@ def _look(
                 newest = max(0.0, float(age - length * (slot + 1) // SLOTS))
                 oldest = max(0.0, float(age - length * slot // SLOTS))
                 calibrating.share_arrived(model, newest, oldest, scratch, slot)
-            at = places_of_period(periods.block[i], predicted, labels, bins)
-            look = PeriodLook(model, periods.counts, periods.weights, at, scratch, result, i, label_paces[i])
+            places = places_of_period(periods.block[i], predicted, labels, bins)
+            look = PeriodLook(
+                model, periods.counts, periods.weights, places, scratch, result, i, label_paces[i]
+            )
             calibrating.deviate(look)
             if model.squares:
                 sampled.expect(look)
@@ -189,8 +194,8 @@ def _expect(look: PeriodLook) -> None:
     summary[i, calibrating.SCALE] = math.sqrt((by_chance + by_levels) / (n * n) + least)
     summary[i, calibrating.BY_CHANCE] = by_chance / (n * n)
     summary[i, calibrating.SCALE_OF_LABELS] = math.sqrt((by_chance + moved * moved) / (n * n) + least)
-    known = labelled >= FEW and information > 0.0
-    summary[i, calibrating.CONCEPT] = slope / math.sqrt(information) if known else math.nan
+    is_known = labelled >= FEW and information > 0.0
+    summary[i, calibrating.CONCEPT] = slope / math.sqrt(information) if is_known else math.nan
 
 
 @inner
@@ -198,7 +203,7 @@ def _count_labels(look: PeriodLook) -> float:
     """How many labels of a period have come."""
     model, count = look.model, 0.0
     for cell in range(model.predicted * model.bins * model.labels):
-        count += look.whole[look.at.met + cell]
+        count += look.whole[look.places.met + cell]
     return count
 
 
@@ -219,7 +224,7 @@ def _add_labels(look: PeriodLook, j: int) -> None:
     model, cells = look.model, look.result.cells
     for k in range(model.labels):
         for b in range(model.bins):
-            cells[look.i, j, k] += look.whole[look.at.met + (j * model.bins + b) * model.labels + k]
+            cells[look.i, j, k] += look.whole[look.places.met + (j * model.bins + b) * model.labels + k]
             cells[look.i, j, k] += look.result.coming[look.i, j, b, k]
 
 
@@ -261,9 +266,9 @@ def _put_doubts(look: PeriodLook, j: int) -> _Doubts:
             if count > 0.0:
                 moved += coming[i, j, b, right] * coming[i, j, b, k] / count
         by_chance += moved  # summed over the others: n·p·(1 - p)
-        left = 1.0 / (tilts[INFORMATION, k] + 1.0 / tilts[WIDTH, k])
-        by_levels += moved * moved * left
-        all_moved += moved * math.sqrt(left)
+        posterior = 1.0 / (tilts[INFORMATION, k] + 1.0 / tilts[WIDTH, k])
+        by_levels += moved * moved * posterior
+        all_moved += moved * math.sqrt(posterior)
     return _Doubts(by_chance, by_levels, all_moved)
 
 
@@ -280,9 +285,9 @@ def _move_levels(look: PeriodLook, j: int) -> None:
         level = model.levels + (j * model.labels + k) * LEVEL
         if model.closing and information > levels.LEAST_INFORMATION:
             levels.learn(model.faded, level, tilts[PRIOR, k], off, width, information)
-        left = 1.0 / (information + 1.0 / width)
+        posterior = 1.0 / (information + 1.0 / width)
         scratch.mean[j, k] += share * off
-        scratch.variance[j, k] += share * share * (left - width)
+        scratch.variance[j, k] += share * share * (posterior - width)
         if model.closing:
             model.faded[level + MEAN] = scratch.mean[j, k]
             model.faded[level + VARIANCE] = scratch.variance[j, k]

@@ -133,9 +133,9 @@ def update(expected: ExpectedTables, events: Events, start: int, stop: int) -> E
 def _place_of(models: ExpectedModels, model: int, code: int, capacity: int) -> int:
     """Place of a class among those of a model; a new class gets the next place. -1: none is left."""
     count = np.int64(models.classes[model])
-    for place in range(count):
-        if models.codes[model, place] == code:
-            return place
+    for index in range(count):
+        if models.codes[model, index] == code:
+            return index
     if count == capacity:
         return -1
     models.codes[model, count] = code
@@ -226,10 +226,10 @@ def _count_in_model(
     event: _Followed,
 ) -> None:  # fmt: skip
     """Add an event to its model's counters."""
-    at = places_of_model(models.block[model], event.predicted, event.labels, event.bins)
-    cell = at.classes + event.stratum * event.labels
+    places = places_of_model(models.block[model], event.predicted, event.labels, event.bins)
+    cell = places.classes + event.stratum * event.labels
     if event.kind == EXPIRED:
-        faded[at.expired + event.stratum] += 1.0
+        faded[places.expired + event.stratum] += 1.0
     elif event.kind == REVISED:
         _move_label(faded, cell, event, event.weight)
     elif event.kind == MET:
@@ -237,17 +237,17 @@ def _count_in_model(
         faded[cell + event.k] += event.weight
         if not events.at_horizon[i]:  # else it has no delay: it is known at the horizon
             delay = float(events.t1[i] - events.ts[i]) / float(models.horizon[model])
-            delays = at.delays + (event.j * event.labels + event.k) * BUCKETS
+            delays = places.delays + (event.j * event.labels + event.k) * BUCKETS
             faded[delays + bucket_of(edges, delay)] += 1.0
         if losses and events.scored[i] & HAS_SCORE:
-            sums = at.beyond + (event.stratum * event.labels + event.k) * (1 + losses)
+            sums = places.beyond + (event.stratum * event.labels + event.k) * (1 + losses)
             _add_losses(faded, sums, events, i, models.layout[model] == blocks.NUMBERS)
         if sampled:
-            faded[at.beyond + event.stratum] += event.weight * event.weight
+            faded[places.beyond + event.stratum] += event.weight * event.weight
         models.outcomes[model] += 1
         if models.outcomes[model] % FADE_EVERY == 0:
             of_stratum = event.labels * (1 + losses) if losses else sampled
-            _fade(faded, at, event.predicted * event.bins * of_stratum)
+            _fade(faded, places, event.predicted * event.bins * of_stratum)
 
 
 @inlined
@@ -279,12 +279,15 @@ def _count_in_period(
     block = expected.periods.block[row]
     if block == 0:
         return True
-    at = places_of_period(block, event.predicted, event.labels, event.bins)
+    places = places_of_period(block, event.predicted, event.labels, event.bins)
     slot = (events.ts[i] - begins) * SLOTS // (end_of(calendars, calendar, width, begins) - begins)
-    _count_in(counts, at.made, at.met, at.expired, event.stratum, event)
-    _count_in(counts, at.slot_made, at.slot_met, at.slot_expired, event.j * SLOTS + slot, event)
+    _count_in(counts, places.made, places.met, places.expired, event.stratum, event)
+    _count_in(counts, places.slot_made, places.slot_met, places.slot_expired, event.j * SLOTS + slot, event)
     if models.sampled[model] and event.kind in (MET, REVISED):
-        cell, square = at.weights + event.stratum * event.labels, at.squares + event.stratum * event.labels
+        cell, square = (
+            places.weights + event.stratum * event.labels,
+            places.squares + event.stratum * event.labels,
+        )
         if event.kind == MET:
             weights[cell + event.k] += event.weight
             weights[square + event.k] += event.weight * event.weight
@@ -295,15 +298,15 @@ def _count_in_period(
 
 
 @inlined
-def _count_in(counts: Ints32, made: int, met: int, expired: int, place: int, event: _Followed) -> None:
-    """Count an event in a stratum or slot, which is at `place` in each of these parts of its period."""
-    cell = met + place * event.labels
+def _count_in(counts: Ints32, made: int, met: int, expired: int, position: int, event: _Followed) -> None:
+    """Count an event in a stratum or slot, which is at `position` in each of these parts of its period."""
+    cell = met + position * event.labels
     if event.kind == WAITS:
-        counts[made + place] += 1
+        counts[made + position] += 1
     elif event.kind == LATE:
-        counts[made + place] -= 1
+        counts[made + position] -= 1
     elif event.kind == EXPIRED:
-        counts[expired + place] += 1
+        counts[expired + position] += 1
     elif event.kind == MET:
         counts[cell + event.k] += 1
     elif not event.had or counts[cell + event.k]:  # else it met its label before the counters existed
@@ -324,14 +327,14 @@ def _move_label(sums: Any, cell: int, event: _Followed, amount: float) -> None:
 
 
 @inner
-def _fade(faded: Floats, at: ModelPlaces, beyond: int) -> None:
+def _fade(faded: Floats, places: ModelPlaces, beyond: int) -> None:
     """Fade all of a model's counts, also those `beyond` its levels; the levels stay."""
-    for place in range(at.classes, at.delays):
-        faded[place] *= FADING
-    for place in range(at.delays, at.levels):
-        faded[place] *= FADING_OF_DELAYS
-    for place in range(at.beyond, at.beyond + beyond):
-        faded[place] *= FADING
+    for cell in range(places.classes, places.delays):
+        faded[cell] *= FADING
+    for cell in range(places.delays, places.levels):
+        faded[cell] *= FADING_OF_DELAYS
+    for cell in range(places.beyond, places.beyond + beyond):
+        faded[cell] *= FADING
 
 
 # ---- more classes
@@ -358,14 +361,14 @@ def _widen(expected: ExpectedTables, model: int) -> ExpectedTables:
         _move(wider.squares, counters[5], None, merged)
     size = int(models.size[model])
     for row in blocks.open_rows(expected, model).tolist():
-        at = int(expected.periods.block[row])
-        parts = [part.copy() for part in blocks.parts_of(before, expected.of_periods.counts, at)]
-        blocks.give_block(expected, 1, old_size, at)
-        expected, at = blocks.take_block(expected, 1, size, shape.of_period)
-        expected.periods.block[row] = at
-        wide = blocks.parts_of(shape, expected.of_periods.counts, at)
-        for place, (to, part) in enumerate(zip(wide, parts)):
-            _move(to, part, 2 if place % 3 == 1 or place > 5 else None, merged)
+        block = int(expected.periods.block[row])
+        parts = [part.copy() for part in blocks.parts_of(before, expected.of_periods.counts, block)]
+        blocks.give_block(expected, 1, old_size, block)
+        expected, block = blocks.take_block(expected, 1, size, shape.of_period)
+        expected.periods.block[row] = block
+        wide = blocks.parts_of(shape, expected.of_periods.counts, block)
+        for index, (to, part) in enumerate(zip(wide, parts)):
+            _move(to, part, 2 if index % 3 == 1 or index > 5 else None, merged)
     if merged:
         models.classes[model] = 0
     return expected

@@ -18,7 +18,17 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.engine.compiled import kernel as loops
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel, taken, zeros
+from prequential.engine.compiled.kernel import (
+    Bytes,
+    Floats,
+    Ints,
+    Ints32,
+    copy_of_rows,
+    grown,
+    inner,
+    kernel,
+    zeros,
+)
 from prequential.engine.tables.rows import Key, StateTable
 
 #: Upper bounds in seconds: from immediate labels to those that take a month.
@@ -187,7 +197,9 @@ def _quantiles_of(latencies: LatencyTables, streams: Ints, *, recent: bool) -> l
     values = np.zeros((len(streams), len(_SHARES)), dtype=np.int64)
     labels = np.zeros(len(streams), dtype=np.int64)
     _quantiles(latencies, streams, recent, _RECENT_VALUES if recent else _VALUES, _SHARES, values, labels)
-    return [dict(zip(QUANTILES, row)) if some else {} for row, some in zip(values.tolist(), labels.tolist())]
+    return [
+        dict(zip(QUANTILES, row)) if count else {} for row, count in zip(values.tolist(), labels.tolist())
+    ]
 
 
 def part(latencies: LatencyTables, streams: Ints) -> LatencyTables:
@@ -198,7 +210,7 @@ def part(latencies: LatencyTables, streams: Ints) -> LatencyTables:
 
 def of_streams(latencies: LatencyTables, streams: Sequence[int]) -> LatencyTables:
     """A copy of the data of these streams, in rows from 0 on, in this order."""
-    table = taken(latencies.streams, np.array(streams, dtype=np.int64))
+    table = copy_of_rows(latencies.streams, np.array(streams, dtype=np.int64))
     bins = _bins_of(latencies, table, slice(None))
     return LatencyTables(table, bins, np.array([len(bins.counts)], dtype=np.int64))
 
@@ -225,8 +237,8 @@ def _counted(bins: Bins, generations: Ints32, at_once: int) -> dict[int, int]:
     counts = Counter({_ZERO: at_once})
     for blocks in generations:
         for number in np.flatnonzero(blocks).tolist():
-            for place, count in enumerate(bins.counts[blocks[number]].tolist(), number << _BITS):
-                counts[place] += count
+            for bin_number, count in enumerate(bins.counts[blocks[number]].tolist(), number << _BITS):
+                counts[bin_number] += count
     return dict(sorted((+counts).items()))
 
 
@@ -237,17 +249,17 @@ def of_counts(life: Mapping[int, int], recent: Mapping[int, int]) -> LatencyTabl
     table.zeros[0], table.recent_zeros[0, 0] = life.get(_ZERO, 0), recent.get(_ZERO, 0)
     table.counts[0, 0], table.recent[0, 0] = sum(life.values()), sum(recent.values())
     numbers = [
-        (place, key >> _BITS)
-        for place, counts in ((table.block[0], life), (table.recent_block[0, 0], recent))
+        (blocks, key >> _BITS)
+        for blocks, counts in ((table.block[0], life), (table.recent_block[0, 0], recent))
         for key in counts if key != _ZERO
     ]  # fmt: skip
     bins = grown(latencies.bins, len(numbers) + 1)
-    for row, (place, number) in enumerate(numbers, start=1):
-        place[number] = place[number] or row
-    for place, counts in ((table.block[0], life), (table.recent_block[0, 0], recent)):
+    for row, (blocks, number) in enumerate(numbers, start=1):
+        blocks[number] = blocks[number] or row
+    for blocks, counts in ((table.block[0], life), (table.recent_block[0, 0], recent)):
         for key, count in counts.items():
             if key != _ZERO:
-                bins.counts[place[key >> _BITS], key & (_BLOCK - 1)] += count
+                bins.counts[blocks[key >> _BITS], key & (_BLOCK - 1)] += count
     return latencies._replace(bins=bins)
 
 
@@ -255,9 +267,9 @@ def _bins_of(latencies: LatencyTables, table: LatencyStreams, rows: Ints | slice
     """Only the blocks of these rows; the rows of `table` get their new places."""
     blocks = table.block[rows], table.recent_block[rows]
     # Block 0 means none, also in the copy.
-    used = np.unique(np.concatenate(([0], *(some.ravel() for some in blocks))))
-    table.block[rows], table.recent_block[rows] = (np.searchsorted(used, some) for some in blocks)
-    return taken(latencies.bins, used)
+    used = np.unique(np.concatenate(([0], *(numbers.ravel() for numbers in blocks))))
+    table.block[rows], table.recent_block[rows] = (np.searchsorted(used, numbers) for numbers in blocks)
+    return copy_of_rows(latencies.bins, used)
 
 
 @inner
@@ -361,21 +373,22 @@ def _quantiles(
                 labels[i] += table.counts[stream, bound]
             older = newer = table.block[stream]
         bins = latencies.bins.counts
-        _place(bins, older, newer, recent, at_once, labels[i], represented, shares, values[i])
+        _put_quantiles(bins, older, newer, recent, at_once, labels[i], represented, shares, values[i])
 
 
 @inner
-def _place(
-    bins: Ints, one: Ints32, other: Ints32, both: bool, running: int, labels: int, represented: Ints,
+def _put_quantiles(
+    bins: Ints, blocks: Ints32, other_blocks: Ints32, both: bool, running: int, labels: int,
+    represented: Ints,
     shares: Floats, values: Ints,
 ) -> None:  # fmt: skip
-    """Put quantiles of labels in blocks `one` and, if `both`, `other`; `running`: labels that took 0 ms."""
+    """Put quantiles of labels in `blocks` and, if `both`, in `other_blocks`; `running`: labels of 0 ms."""
     quantile = 0
     while quantile < len(shares) and running > shares[quantile] * (labels - 1):
         values[quantile] = 0
         quantile += 1
-    for number in range(len(one)):
-        first, second = one[number], other[number] if both else 0
+    for number in range(len(blocks)):
+        first, second = blocks[number], other_blocks[number] if both else 0
         if first == 0 and second == 0:
             continue
         for i in range(_BLOCK):

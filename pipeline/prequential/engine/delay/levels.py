@@ -76,8 +76,8 @@ def learn(faded: Floats, level: int, mean: float, off: float, spread: float, inf
 
 
 @inner
-def _add_difference(faded: Floats, place: int, difference: float, chance: float) -> None:
+def _add_difference(faded: Floats, cell: int, difference: float, chance: float) -> None:
     """Add what is beyond chance of a squared difference, with the weight of its precision."""
     weight = 1.0 / ((chance + _APART) * (chance + _APART))
-    faded[place] = (1.0 - _FORGETTING) * faded[place] + weight * (difference * difference - chance)
-    faded[place + 1] = (1.0 - _FORGETTING) * faded[place + 1] + weight
+    faded[cell] = (1.0 - _FORGETTING) * faded[cell] + weight * (difference * difference - chance)
+    faded[cell + 1] = (1.0 - _FORGETTING) * faded[cell + 1] + weight

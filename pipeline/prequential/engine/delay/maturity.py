@@ -24,8 +24,10 @@ def labelled(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, f
     out. Ages go up to the horizon, which is the share `horizon`. A curve is computed again when the clock
     (ms) of the model's stream has moved by 1/64 of the horizon. Curves are state.
     """
-    found = update(coverage, models, clocks).tolist()
-    return [{name: share for name, share in zip(SHARES, shares) if share == share} for shares in found]
+    shares_of_models = update(coverage, models, clocks).tolist()
+    return [
+        {name: share for name, share in zip(SHARES, shares) if share == share} for shares in shares_of_models
+    ]
 
 
 def shares_at_horizon(coverage: Coverage, models: Ints, clocks: Ints) -> Floats:
@@ -40,10 +42,10 @@ def update(coverage: Coverage, models: Ints, clocks: Ints) -> Floats:
     moved = np.flatnonzero(steps != table.step[models])
     if len(moved):
         table.step[models[moved]] = steps[moved]
-        chosen, at, sums = models[moved], clocks[moved], _new_sums(len(moved))
+        chosen, times, sums = models[moved], clocks[moved], _new_sums(len(moved))
         places = np.full(len(table.width) if _are_most(coverage, chosen) else 0, -1, dtype=np.int64)
         folds = ((steps[moved] + chosen) % _FOLDED_EACH == 0).astype(np.uint8)
-        _make_anew(table, coverage.pool, coverage.cohorts, chosen, at, folds, places, sums)
+        _make_anew(table, coverage.pool, coverage.cohorts, chosen, times, folds, places, sums)
     return table.shares[models]
 
 
@@ -77,7 +79,11 @@ def curve_of(met: Ints) -> dict[str, float]:
     >>> curve_of(np.array([[4, 1], [4, 3], *[[0, 0]] * 11]))
     {'100ms': 0.25, '1s': 0.75}
     """
-    return {name: some / all_ for name, (all_, some) in zip(SHARES, met.tolist()) if all_}
+    return {
+        name: with_label / predictions
+        for name, (predictions, with_label) in zip(SHARES, met.tolist())
+        if predictions
+    }
 
 
 def _new_sums(models: int) -> Ints:
@@ -87,7 +93,7 @@ def _new_sums(models: int) -> Ints:
 
 @kernel
 def _make_anew(
-    models: CoverageModels, pool: Pool, cohorts: Cohorts, which: Ints, clocks: Ints, folds: Bytes,
+    models: CoverageModels, pool: Pool, cohorts: Cohorts, chosen: Ints, clocks: Ints, folds: Bytes,
     places: Ints, sums: Ints,
 ) -> None:  # fmt: skip
     """Compute the shares of these models again, at these clocks; fold cohorts of models with `folds`.
@@ -95,36 +101,36 @@ def _make_anew(
     The models are read one after the other or, if `places` (by model, all -1) has rows, in one pass over all
     cohorts. `sums`: `_new_sums` of these models.
     """
-    for i in range(len(which)):
-        if folds[i] or models.cohorts[which[i]] > _MANY:
-            coverages.fold(models, pool, cohorts, which[i], clocks[i])
+    for i in range(len(chosen)):
+        if folds[i] or models.cohorts[chosen[i]] > _MANY:
+            coverages.fold(models, pool, cohorts, chosen[i], clocks[i])
     if len(places):
-        for i in range(len(which)):
-            places[which[i]] = i
-            _count_folded(models, which[i], sums[i])
+        for i in range(len(chosen)):
+            places[chosen[i]] = i
+            _count_folded(models, chosen[i], sums[i])
         for row in range(1, len(pool.owner)):
             model = np.int64(pool.owner[row])
             if model >= 0 and places[model] >= 0:
                 i = places[model]
                 _count_row(models, pool, cohorts, model, row, clocks[i], sums[i])
     else:
-        _count_each(models, pool, cohorts, which, clocks, sums)
-    for i in range(len(which)):
+        _count_each(models, pool, cohorts, chosen, clocks, sums)
+    for i in range(len(chosen)):
         for age in range(len(SHARES)):
-            made = sums[i, age, 0]
-            models.shares[which[i], age] = sums[i, age, 1] / made if made else np.nan
+            predictions = sums[i, age, 0]
+            models.shares[chosen[i], age] = sums[i, age, 1] / predictions if predictions else np.nan
 
 
 @kernel
 def _count_each(
-    models: CoverageModels, pool: Pool, cohorts: Cohorts, which: Ints, clocks: Ints, sums: Ints
+    models: CoverageModels, pool: Pool, cohorts: Cohorts, chosen: Ints, clocks: Ints, sums: Ints
 ) -> None:
     """Count all cohorts of these models at these clocks, for the ages of `SHARES`; `sums` are zeros."""
-    for i in range(len(which)):
-        _count_folded(models, which[i], sums[i])
-        row = np.int64(models.first[which[i]])
+    for i in range(len(chosen)):
+        _count_folded(models, chosen[i], sums[i])
+        row = np.int64(models.first[chosen[i]])
         while row:
-            _count_row(models, pool, cohorts, which[i], row, clocks[i], sums[i])
+            _count_row(models, pool, cohorts, chosen[i], row, clocks[i], sums[i])
             row = np.int64(pool.next[row])
 
 
@@ -145,16 +151,16 @@ def _count_row(
 
 
 @inner
-def _count(sums: Ints, made: int, met_by_age: Ints, horizon: int, least: int) -> None:
+def _count(sums: Ints, predictions: int, met_by_age: Ints, horizon: int, least: int) -> None:
     """Count a cohort, at least `least` ms old, for the ages up to that and for the horizon."""
     met = np.int64(0)
     for age in range(HORIZON):
         if BOUNDS_MS[age] > least or BOUNDS_MS[age] >= horizon:
             break
         met += met_by_age[age]
-        sums[age, 0] += made
+        sums[age, 0] += predictions
         sums[age, 1] += met
     if horizon <= least:
-        sums[HORIZON, 0] += made
+        sums[HORIZON, 0] += predictions
         for age in range(len(met_by_age)):
             sums[HORIZON, 1] += met_by_age[age]

@@ -47,16 +47,16 @@ def put_evidence(look: PeriodLook) -> None:
     for j in range(model.predicted):
         rows = 0.0
         for slot in range(SLOTS):
-            rows += look.whole[look.at.slot_made + j * SLOTS + slot]
+            rows += look.whole[look.places.slot_made + j * SLOTS + slot]
         if rows <= 0.0:
             continue
         _put_wanted(look, j)
         for k in range(model.labels):
             arrived = count = 0.0
             for slot in range(SLOTS):
-                place = j * SLOTS + slot
-                arrived += look.whole[look.at.slot_made + place] * min(1.0, scratch.arrived[slot, j, k])
-                count += look.whole[look.at.slot_met + place * model.labels + k]
+                cell = j * SLOTS + slot
+                arrived += look.whole[look.places.slot_made + cell] * min(1.0, scratch.arrived[slot, j, k])
+                count += look.whole[look.places.slot_met + cell * model.labels + k]
             arrived /= rows
             due += scratch.row[k]
             summary[look.i, DUE_BY_NOW] += scratch.row[k] * arrived
@@ -78,7 +78,7 @@ def _put_wanted(look: PeriodLook, j: int) -> None:
         scratch.row[k] = 0.0
     for b in range(model.bins):
         stratum, odds = j * model.bins + b, 0.0
-        here = look.whole[look.at.made + stratum] * (1.0 - scratch.lost[j, b])
+        here = look.whole[look.places.made + stratum] * (1.0 - scratch.lost[j, b])
         if here <= 0.0:
             continue
         for k in range(model.labels):
@@ -114,12 +114,12 @@ def watch(models: ExpectedModels, model: int, maturity: int, summary: list[float
     models.pace_chance[model, maturity] = remains * remains * models.pace_chance[model, maturity] + chance
 
 
-def paces_of(models: ExpectedModels, whose: Ints, maturities: Ints) -> Floats:
+def paces_of(models: ExpectedModels, model_rows: Ints, maturities: Ints) -> Floats:
     """The share of due labels that has come, for periods of models (rows) at maturities, (n,).
 
     It is 1 unless it is certainly less. A period that has not ended counts as if it were at its end.
     """
-    places = whose, np.maximum(maturities, 0)
+    places = model_rows, np.maximum(maturities, 0)
     total, due, chance = models.pace_total[places], models.pace_due[places], models.pace_chance[places]
     slower = due - total > _CERTAIN * np.sqrt(chance)
     return np.divide(total, due, out=np.ones(len(due)), where=slower)

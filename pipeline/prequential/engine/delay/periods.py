@@ -128,8 +128,8 @@ def with_model(
     They are kept unless they had another width, or the clock of another zone. If `valued` changes, stakes are
     counted from now on only.
     """
-    known, calendar = calendars.with_calendar(tables.calendars, zone, width)
-    tables = tables._replace(calendars=known, models=grown(tables.models, model + 1))
+    known_calendars, calendar = calendars.with_calendar(tables.calendars, zone, width)
+    tables = tables._replace(calendars=known_calendars, models=grown(tables.models, model + 1))
     models, valued = tables.models, valued and not numbers
     if valued:
         tables = tables._replace(cells=calendars.with_stakes(tables.cells))

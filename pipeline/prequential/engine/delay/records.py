@@ -188,11 +188,11 @@ def ratio_of(records: MaturityRecords, row: int, stage: int, room: Floats) -> fl
     if finals < LEAST:
         return math.nan
     for i in range(finals):
-        score, at = abs(float(records.scores[row, stage, i])), i
-        while at and room[at - 1] > score:
-            room[at] = room[at - 1]
-            at -= 1
-        room[at] = score
+        score, slot = abs(float(records.scores[row, stage, i])), i
+        while slot and room[slot - 1] > score:
+            room[slot] = room[slot - 1]
+            slot -= 1
+        room[slot] = score
     level = min(1.0, records.level[row, stage])
     return room[min(finals, math.ceil((finals + 1) * level - _ROUNDING)) - 1]
 
@@ -234,7 +234,7 @@ def _lost_to(errors: list[float], counts: Ints) -> str | None:
 
 
 def say(
-    said: ReportedEstimates, row: int, stage: int, estimate: float, scale: float, half: float,
+    reported: ReportedEstimates, row: int, stage: int, estimate: float, scale: float, half: float,
     labelled_so_far: float, last_final: float, weight: float,
 ) -> None:  # fmt: skip
     """Keep the first estimate of a period at a stage.
@@ -244,22 +244,22 @@ def say(
     if max(abs(estimate), scale, half) > _LARGEST:
         return
     naive = (value if abs(value) <= _LARGEST else np.nan for value in (labelled_so_far, last_final))
-    said.what[row, stage] = (estimate, scale, half, *naive, weight)
+    reported.what[row, stage] = (estimate, scale, half, *naive, weight)
 
 
-def grade(records: MaturityRecords, row: int, said: Any, final: float, variance: float = 0.0) -> None:
-    """Grade the estimates `said` (stages, 6) of a period by its final value.
+def grade(records: MaturityRecords, row: int, estimates: Any, final: float, variance: float = 0.0) -> None:
+    """Grade the estimates `estimates` (stages, 6) of a period by its final value.
 
     `variance` is the variance of a final value that is itself an estimate. An earlier estimate shares its
     random error in proportion to the weight λ of the labels. So their difference has the variance scale² + (1
     - 2λ)·variance.
     """
-    for stage, one in enumerate(said.tolist()):
-        estimate, scale, half = one[:_LABELLED_SO_FAR]
+    for stage, estimate_row in enumerate(estimates.tolist()):
+        estimate, scale, half = estimate_row[:_LABELLED_SO_FAR]
         if estimate != estimate:
             continue
         if variance > 0.0:
-            apart = scale * scale + (1.0 - 2.0 * one[_WEIGHT]) * variance
+            apart = scale * scale + (1.0 - 2.0 * estimate_row[_WEIGHT]) * variance
             wider = max(apart, _LEAST_APART * scale * scale) ** 0.5 / scale
             scale, half = scale * wider, half * wider
         error = abs(estimate - final)
@@ -270,12 +270,12 @@ def grade(records: MaturityRecords, row: int, said: Any, final: float, variance:
         records.finals[row, stage] = finals + 1
         level = float(records.level[row, stage]) + _STEP * (LEVEL - covered)
         records.level[row, stage] = min(_HIGHEST, max(_LOWEST, level))
-        for place, value in enumerate((estimate, one[_LABELLED_SO_FAR], one[_LAST_FINAL])):
+        for index, value in enumerate((estimate, estimate_row[_LABELLED_SO_FAR], estimate_row[_LAST_FINAL])):
             if value == value:
-                count = int(records.counts[row, stage, place]) + 1
-                records.counts[row, stage, place] = count
-                mean = float(records.errors[row, stage, place])
-                records.errors[row, stage, place] = mean + (abs(value - final) - mean) / min(count, FINALS)
+                count = int(records.counts[row, stage, index]) + 1
+                records.counts[row, stage, index] = count
+                mean = float(records.errors[row, stage, index])
+                records.errors[row, stage, index] = mean + (abs(value - final) - mean) / min(count, FINALS)
     records.last[row] = final
 
 
@@ -318,16 +318,16 @@ def see(usual: Usual, row: int, maturity: int, value: float) -> float | None:
     """
     count = int(usual.seen[row, maturity])
     mean, variance = float(usual.mean[row, maturity]), float(usual.variance[row, maturity])
-    found = None
+    standardised = None
     off = value - mean
     if count >= LEAST_PERIODS:
         n = min(count, MEMORY)
         # The variance of one value, and of the mean of n values.
         deviation = max(variance * (n + 1) / (n - 1), _LEAST_DEVIATION**2) ** 0.5
-        found = off / deviation
+        standardised = off / deviation
         off = min(UNUSUAL * deviation, max(-UNUSUAL * deviation, off))
     share = 1.0 / min(count + 1, MEMORY)
     usual.seen[row, maturity] = count + 1
     usual.mean[row, maturity] = mean + share * off
     usual.variance[row, maturity] = (1.0 - share) * (variance + share * off * off)
-    return found
+    return standardised

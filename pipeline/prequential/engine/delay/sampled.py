@@ -51,25 +51,25 @@ def expect(look: PeriodLook) -> None:
     weight = variance = gap = by_chance = 0.0
     for j in range(predicted):
         of_class, coming, total = _sum_class(look, j)
-        each = of_class / total if total > 0.0 else 0.0
+        per_weight = of_class / total if total > 0.0 else 0.0
         excess = 0.0
-        known = labelled >= FEW and total > 0.0
+        is_known = labelled >= FEW and total > 0.0
         for k in range(labels):
             level = model.levels + (j * labels + k) * LEVEL
-            calibrated, delta, doubt, chance, labelled_here = _compare(look, j, k, each)
+            calibrated, delta, doubt, chance, labelled_here = _compare(look, j, k, per_weight)
             doubt *= coming / of_class if of_class > 0.0 else 0.0
-            if not known:
+            if not is_known:
                 delta, doubt = 0.0, 1.0
             elif k == (j if predicted == labels else labels - 1):
                 gap += delta
                 by_chance += doubt + chance
             if model.closing:
-                if known:
+                if is_known:
                     _learn(model.faded, level, delta, doubt, chance)
-                variance += doubt / labels if known else 0.0
+                variance += doubt / labels if is_known else 0.0
                 value = calibrated + delta
             else:
-                mean, believed, off = _believe(look, j, k, delta, doubt, chance, known)
+                mean, believed, off = _believe(look, j, k, delta, doubt, chance, is_known)
                 value = calibrated + mean + believed * off
                 weight += believed * of_class / (n * labels)
                 variance += believed * doubt / labels
@@ -85,16 +85,16 @@ def expect(look: PeriodLook) -> None:
 @inner
 def _count(look: PeriodLook) -> float:
     """Count labels so far, and predictions without one; returns the labels, whose weights go to scratch."""
-    model, whole, at, result, i = look.model, look.whole, look.at, look.result, look.i
+    model, whole, places, result, i = look.model, look.whole, look.places, look.result, look.i
     labels, bins = model.labels, model.bins
     labelled = without = 0.0
     for j in range(model.predicted):
         for k in range(labels):
             labelled += _weigh(look, j, k)
         for b in range(bins):
-            come = float(whole[at.made + j * bins + b])
+            come = float(whole[places.made + j * bins + b])
             for k in range(labels):
-                come -= whole[at.met + (j * bins + b) * labels + k]
+                come -= whole[places.met + (j * bins + b) * labels + k]
             without += max(0.0, come)
             for k in range(labels):
                 result.coming[i, j, b, k] = max(0.0, come) * look.scratch.shares[j, b, k]
@@ -109,7 +109,7 @@ def _weigh(look: PeriodLook, j: int, k: int) -> float:
     scratch = look.scratch
     count = inverse = doubt = 0.0
     for slot in range(SLOTS):
-        arrived = float(look.whole[look.at.slot_met + (j * SLOTS + slot) * look.model.labels + k])
+        arrived = float(look.whole[look.places.slot_met + (j * SLOTS + slot) * look.model.labels + k])
         share = min(1.0, max(_LEAST_SHARE, scratch.arrived[slot, j, k]))
         count += arrived
         inverse += arrived / share
@@ -122,14 +122,14 @@ def _weigh(look: PeriodLook, j: int, k: int) -> float:
 @inner
 def _sum_class(look: PeriodLook, j: int) -> tuple[float, float, float]:
     """The predictions of class j, those without a label, and the labels' weights."""
-    model, whole, at, scratch = look.model, look.whole, look.at, look.scratch
+    model, whole, places, scratch = look.model, look.whole, look.places, look.scratch
     without = has = total = 0.0
     for b in range(model.bins):
         without += _without(look, j, b)
         for k in range(model.labels):
-            place = (j * model.bins + b) * model.labels + k
-            has += whole[at.met + place]
-            total += look.weights[at.weights + place] * scratch.weights[j, k, 0]
+            cell = (j * model.bins + b) * model.labels + k
+            has += whole[places.met + cell]
+            total += look.weights[places.weights + cell] * scratch.weights[j, k, 0]
     return without + has, without, total
 
 
@@ -137,19 +137,19 @@ def _sum_class(look: PeriodLook, j: int) -> tuple[float, float, float]:
 def _without(look: PeriodLook, j: int, b: int) -> float:
     """Predictions of a stratum without a label."""
     stratum, labels = j * look.model.bins + b, look.model.labels
-    count = float(look.whole[look.at.made + stratum])
+    count = float(look.whole[look.places.made + stratum])
     for k in range(labels):
-        count -= look.whole[look.at.met + stratum * labels + k]
+        count -= look.whole[look.places.met + stratum * labels + k]
     return max(0.0, count)
 
 
 @inner
-def _compare(look: PeriodLook, j: int, k: int, each: float) -> tuple[float, float, float, float, float]:
+def _compare(look: PeriodLook, j: int, k: int, per_weight: float) -> tuple[float, float, float, float, float]:
     """Compare the labels k of predictions of class j with calibration.
 
-    A weight of 1 stands for `each` of the class's predictions. Returns as shares of the period's predictions:
-    the calibrated number of labels, how many more there are, the variances of that and of the number of
-    labels itself. Then the number of labels so far.
+    A weight of 1 stands for `per_weight` of the class's predictions. Returns as shares of the period's
+    predictions: the calibrated number of labels, how many more there are, the variances of that and of the
+    number of labels itself. Then the number of labels so far.
     """
     model, whole, weights, scratch = look.model, look.whole, look.weights, look.scratch
     labels, n = model.labels, look.result.summary[look.i, calibrating.EXPECTED]
@@ -158,13 +158,13 @@ def _compare(look: PeriodLook, j: int, k: int, each: float) -> tuple[float, floa
         m, here = scratch.shares[j, b, k], _without(look, j, b)
         cell = (j * model.bins + b) * labels
         for y in range(labels):
-            here += float(whole[look.at.met + cell + y])
+            here += float(whole[look.places.met + cell + y])
             off = (1.0 if y == k else 0.0) - m
-            delta += weights[look.at.weights + cell + y] * scratch.weights[j, y, 0] * each * off
-            squares = weights[look.at.squares + cell + y]
+            delta += weights[look.places.weights + cell + y] * scratch.weights[j, y, 0] * per_weight * off
+            squares = weights[look.places.squares + cell + y]
             # Not off²: it would make periods with fewer errors than usual seem more certain.
-            doubt += squares * scratch.weights[j, y, 1] * each * each * m * (1.0 - m)
-        labelled += whole[look.at.met + cell + k]
+            doubt += squares * scratch.weights[j, y, 1] * per_weight * per_weight * m * (1.0 - m)
+        labelled += whole[look.places.met + cell + k]
         calibrated += here * m
         chance += here * m * (1.0 - m)
     return calibrated / n, delta / n, doubt / (n * n), chance / (n * n), labelled
@@ -176,7 +176,7 @@ def _spread_over(look: PeriodLook, j: int, coming: float, excess: float) -> None
 
     If there is no excess, they are distributed by calibration. Then add the labels so far.
     """
-    model, whole, at, i = look.model, look.whole, look.at, look.i
+    model, whole, places, i = look.model, look.whole, look.places, look.i
     cells, calibrated, total = look.result.cells, look.scratch.row, 0.0
     labels, bins = model.labels, model.bins
     for k in range(labels):
@@ -188,14 +188,14 @@ def _spread_over(look: PeriodLook, j: int, coming: float, excess: float) -> None
             cells[i, j, k] = coming * calibrated[k] / total if total > 0.0 else 0.0
     for k in range(labels):
         for b in range(bins):
-            cells[i, j, k] += whole[at.met + (j * bins + b) * labels + k]
+            cells[i, j, k] += whole[places.met + (j * bins + b) * labels + k]
 
 
 @inner
 def _believe(
-    look: PeriodLook, j: int, k: int, delta: float, doubt: float, chance: float, known: bool
+    look: PeriodLook, j: int, k: int, delta: float, doubt: float, chance: float, is_known: bool
 ) -> tuple[float, float, float]:
-    """Move the level by a period's correction; `known`: whether there are enough labels.
+    """Move the level by a period's correction; `is_known`: whether there are enough labels.
 
     Returns the level before, the share of the correction's deviation from it that counts, and the deviation.
     """
@@ -203,7 +203,7 @@ def _believe(
     noise = model.faded[model.levels + (j * model.labels + k) * LEVEL + DRIFT]
     mean, spread = scratch.mean[j, k], scratch.variance[j, k] + noise
     off = delta - mean
-    surprised = known and off * off > _SURPRISE * (spread + doubt + chance)
+    surprised = is_known and off * off > _SURPRISE * (spread + doubt + chance)
     wide = spread + off * off if surprised else spread
     believed = (wide + chance) / (wide + chance + doubt)
     if surprised:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.engine.compiled import kernel as loops
-from prequential.engine.compiled.kernel import Floats, Ints, Ints32, grown, inner, kernel, taken, zeros
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32, copy_of_rows, grown, inner, kernel, zeros
 from prequential.engine.compiled.mathematics import log
 from prequential.engine.tables.logs import EXPIRED, MET, Events, SegmentEvents
 from prequential.engine.tables.rows import Key, StateTable
@@ -99,8 +99,8 @@ def part(selection: Selection, models: Ints, segments: Ints) -> Selection:
     starts = np.cumsum(lengths) - lengths
     rows = np.repeat(table.block[models] - starts, lengths) + np.arange(int(lengths.sum()))
     table.block[models] = starts
-    classes, some = taken(selection.classes, rows), loops.of_rows(selection.segments, segments)
-    return selection._replace(models=table, classes=classes, segments=some)
+    classes, of_segments = copy_of_rows(selection.classes, rows), loops.of_rows(selection.segments, segments)
+    return selection._replace(models=table, classes=classes, segments=of_segments)
 
 
 def forget(selection: Selection, models: Iterable[int], segments: Ints) -> Selection:
@@ -133,7 +133,11 @@ def shares(selection: Selection, model: int, classes: Sequence[str]) -> dict[str
     Classes (by code) that the model has never predicted are left out.
     """
     counts = by_class(selection, model).tolist()
-    return {name: some / (some + others) for name, (some, others) in zip(classes, counts) if some + others}
+    return {
+        name: labelled / (labelled + expired)
+        for name, (labelled, expired) in zip(classes, counts)
+        if labelled + expired
+    }
 
 
 def indices(selection: Selection, models: Ints) -> list[float | None]:
@@ -179,18 +183,18 @@ def _indices(selection: Selection, models: Ints, values: Floats) -> None:
 @kernel
 def _stability_index(counts: Ints) -> float:
     """The index, NaN where a group is empty."""
-    values, some, others = 0, 0, 0
+    values, n_first, n_second = 0, 0, 0
     for row in range(len(counts)):
         values += counts[row, 0] > 0 or counts[row, 1] > 0
-        some += counts[row, 0]
-        others += counts[row, 1]
-    if some == 0 or others == 0:
+        n_first += counts[row, 0]
+        n_second += counts[row, 1]
+    if n_first == 0 or n_second == 0:
         return np.nan
-    of_some, of_others = some + _SMOOTHING * values, others + _SMOOTHING * values
+    of_first, of_second = n_first + _SMOOTHING * values, n_second + _SMOOTHING * values
     total = 0.0
     for row in range(len(counts)):
         if counts[row, 0] or counts[row, 1]:
-            a, b = (counts[row, 0] + _SMOOTHING) / of_some, (counts[row, 1] + _SMOOTHING) / of_others
+            a, b = (counts[row, 0] + _SMOOTHING) / of_first, (counts[row, 1] + _SMOOTHING) / of_second
             total += (a - b) * log(a / b)
     return total
 

@@ -131,10 +131,10 @@ def configured_costs(
     if positive_class is None:
         return None
     positive = _one_form(positive_class)
-    others = names - {positive}
-    if len(others) != 1:
+    negatives = names - {positive}
+    if len(negatives) != 1:
         return None
-    (negative,) = others
+    (negative,) = negatives
     of_positive, of_negative = by_label.get(positive, {}), by_label.get(negative, {})
     return Costs(
         of_negative.get(positive, 0.0), of_positive.get(negative, 0.0), of_positive.get(positive, 0.0),
@@ -154,13 +154,13 @@ def histogram_of(message: Mapping[str, Any]) -> Histogram:
     >>> float(one.negatives.sum()), float(one.positives[199])
     (3.0, 2.0)
     """
-    found = Histogram(np.zeros(SCORE_BINS), np.zeros(SCORE_BINS))
-    found.negatives[message["bins"]] = message["negatives"]
-    found.positives[message["bins"]] = message["positives"]
-    return found
+    histogram = Histogram(np.zeros(SCORE_BINS), np.zeros(SCORE_BINS))
+    histogram.negatives[message["bins"]] = message["negatives"]
+    histogram.positives[message["bins"]] = message["positives"]
+    return histogram
 
 
-def points(one: Histogram) -> list[CurvePoint]:
+def points(histogram: Histogram) -> list[CurvePoint]:
     """The results of each threshold, from above 1 (no positives are predicted) down to 0.
 
     ROC is `recall` by `false_positive_rate`, the other curve `precision` by `recall`. Of thresholds with
@@ -170,19 +170,19 @@ def points(one: Histogram) -> list[CurvePoint]:
     >>> [(point.recall, point.false_positive_rate, point.precision) for point in at]
     [(0.0, 0.0, None), (1.0, 0.3333333333333333, 0.5), (1.0, 1.0, 0.25)]
     """
-    hits, false = _above(one.positives), _above(one.negatives)
-    found: list[CurvePoint] = []
-    for place in range(SCORE_BINS, -1, -1):
-        if place < SCORE_BINS and hits[place] == hits[place + 1] and false[place] == false[place + 1]:
+    hits, false = _above(histogram.positives), _above(histogram.negatives)
+    curve: list[CurvePoint] = []
+    for index in range(SCORE_BINS, -1, -1):
+        if index < SCORE_BINS and hits[index] == hits[index + 1] and false[index] == false[index + 1]:
             continue
-        found.append(CurvePoint(
-            float(THRESHOLDS[place]), _share(hits[place], hits[0]), _share(false[place], false[0]),
-            _share(hits[place], hits[place] + false[place]),
+        curve.append(CurvePoint(
+            float(THRESHOLDS[index]), _share(hits[index], hits[0]), _share(false[index], false[0]),
+            _share(hits[index], hits[index] + false[index]),
         ))  # fmt: skip
-    return found
+    return curve
 
 
-def reliability(one: Histogram) -> Reliability:
+def reliability(histogram: Histogram) -> Reliability:
     """A reliability diagram of 15 bins of equal width, and its expected calibration error.
 
     A bin of the histogram belongs where its middle is, and the mean score is of such middles: it is off by
@@ -201,21 +201,21 @@ def reliability(one: Histogram) -> Reliability:
     >>> round(diagram.ece, 2)
     0.24
     """
-    count = one.negatives + one.positives
+    count = histogram.negatives + histogram.positives
     places = np.minimum(WIDE_BINS - 1, (SCORES * WIDE_BINS).astype(np.int64))
-    found, total, gaps = [], added(count.tolist()), 0.0
-    for place in range(WIDE_BINS):
-        own = places == place
+    bins, total, gaps = [], added(count.tolist()), 0.0
+    for index in range(WIDE_BINS):
+        own = places == index
         n = added(count[own].tolist())
         if n > 0.0:
             mean = added((count[own] * SCORES[own]).tolist()) / n
-            share = added(one.positives[own].tolist()) / n
-            found.append(ReliabilityBin(place / WIDE_BINS, (place + 1) / WIDE_BINS, n, mean, share))
+            share = added(histogram.positives[own].tolist()) / n
+            bins.append(ReliabilityBin(index / WIDE_BINS, (index + 1) / WIDE_BINS, n, mean, share))
             gaps += n * abs(share - mean)
-    return Reliability(found, gaps / total if total else None)
+    return Reliability(bins, gaps / total if total else None)
 
 
-def mean_costs(one: Histogram, costs: Costs) -> Floats:
+def mean_costs(histogram: Histogram, costs: Costs) -> Floats:
     """Mean cost of an outcome by threshold, as `THRESHOLDS`: (BINS + 1,).
 
     Raises ValueError for a histogram without outcomes.
@@ -224,7 +224,7 @@ def mean_costs(one: Histogram, costs: Costs) -> Floats:
     >>> mean_costs(one, Costs(false_positive=1, false_negative=5))[[0, 1, 200]]
     array([0.75, 0.25, 1.25])
     """
-    hits, false = _above(one.positives), _above(one.negatives)
+    hits, false = _above(histogram.positives), _above(histogram.negatives)
     n = hits[0] + false[0]
     if n <= 0.0:
         raise ValueError("there are no outcomes with a score: expected at least one")
@@ -236,7 +236,7 @@ def mean_costs(one: Histogram, costs: Costs) -> Floats:
     return mean
 
 
-def best_threshold(one: Histogram, costs: Costs, present: float = 0.5) -> BestThreshold:
+def best_threshold(histogram: Histogram, costs: Costs, present: float = 0.5) -> BestThreshold:
     """The threshold with the least mean cost; of several the one nearest to the present one.
 
     Two thresholds differ in the outcomes whose scores lie between them. The variance of this difference
@@ -252,17 +252,18 @@ def best_threshold(one: Histogram, costs: Costs, present: float = 0.5) -> BestTh
     >>> best.threshold < 0.5, round(best.cost, 3), round(best.gain, 3), best.gain_interval[0] > 0
     (True, 0.061, 0.189, True)
     """
-    mean = mean_costs(one, costs)
-    n = added([*one.negatives.tolist(), *one.positives.tolist()])
+    mean = mean_costs(histogram, costs)
+    n = added([*histogram.negatives.tolist(), *histogram.positives.tolist()])
     away = np.abs(THRESHOLDS - present)
-    at = min(range(SCORE_BINS + 1), key=lambda place: (mean[place], away[place]))
+    index = min(range(SCORE_BINS + 1), key=lambda candidate: (mean[candidate], away[candidate]))
     now = _place_of(present)
-    error = _errors(one, costs, at, n)
-    near = np.flatnonzero(mean - mean[at] <= _ONE_SIDED * error)
-    gain, gain_interval = _gain_of(mean, error, at, now)
-    apart = _TWO_SIDED * _error_of(one, costs, now, n)
+    error = _errors(histogram, costs, index, n)
+    near = np.flatnonzero(mean - mean[index] <= _ONE_SIDED * error)
+    gain, gain_interval = _gain_of(mean, error, index, now)
+    apart = _TWO_SIDED * _error_of(histogram, costs, now, n)
     return BestThreshold(
-        float(THRESHOLDS[at]), float(mean[at]), (float(THRESHOLDS[near[0]]), float(THRESHOLDS[near[-1]])),
+        float(THRESHOLDS[index]), float(mean[index]),
+        (float(THRESHOLDS[near[0]]), float(THRESHOLDS[near[-1]])),
         float(THRESHOLDS[now]), float(mean[now]), (float(mean[now]) - apart, float(mean[now]) + apart), gain,
         gain_interval,
     )  # fmt: skip
@@ -289,17 +290,17 @@ def better_since(course: Sequence[ReportedHistogram], costs: Costs, best: BestTh
     >>> better_since(course, costs, best_threshold(course[-1].histogram, costs))
     Since(outcome=100, ts=None)
     """
-    at, now = _place_of(best.threshold), _place_of(best.present)
+    index, now = _place_of(best.threshold), _place_of(best.present)
     since = None
-    for one in reversed(course):
-        n = added([*one.histogram.negatives.tolist(), *one.histogram.positives.tolist()])
+    for reported in reversed(course):
+        n = added([*reported.histogram.negatives.tolist(), *reported.histogram.positives.tolist()])
         if n <= 0.0:
             break
-        error = _errors(one.histogram, costs, at, n)
-        _, (low, _) = _gain_of(mean_costs(one.histogram, costs), error, at, now)
+        error = _errors(reported.histogram, costs, index, n)
+        _, (low, _) = _gain_of(mean_costs(reported.histogram, costs), error, index, now)
         if low <= 0.0:
             break
-        since = one.since
+        since = reported.since
     return since
 
 
@@ -312,19 +313,19 @@ def _place_of(threshold: float) -> int:
     return SCORE_BINS if threshold > 1.0 else int(np.argmin(np.abs(_LOWER - threshold)))
 
 
-def _gain_of(mean: Floats, error: Floats, at: int, now: int) -> tuple[float, tuple[float, float]]:
-    """The gain of the threshold at the place `at` over the one in use, by mean costs; and its 95% interval.
+def _gain_of(mean: Floats, error: Floats, index: int, now: int) -> tuple[float, tuple[float, float]]:
+    """The gain of the threshold at `index` over the one in use, by mean costs; and its 95% interval.
 
-    `error`: standard errors of the differences from the threshold at `at`.
+    `error`: standard errors of the differences from that threshold.
     """
-    gain, around = float(mean[now] - mean[at]), _TWO_SIDED * float(error[now])
+    gain, around = float(mean[now] - mean[index]), _TWO_SIDED * float(error[now])
     return gain, (gain - around, gain + around)
 
 
-def _error_of(one: Histogram, costs: Costs, at: int, n: float) -> float:
+def _error_of(histogram: Histogram, costs: Costs, index: int, n: float) -> float:
     """The standard error of the mean cost at the threshold at this place."""
-    hits, false = float(_above(one.positives)[at]), float(_above(one.negatives)[at])
-    positives, negatives = added(one.positives.tolist()), added(one.negatives.tolist())
+    hits, false = float(_above(histogram.positives)[index]), float(_above(histogram.negatives)[index])
+    positives, negatives = added(histogram.positives.tolist()), added(histogram.negatives.tolist())
     of_each = (
         (hits, costs.true_positive), (positives - hits, costs.false_negative),
         (false, costs.false_positive), (negatives - false, costs.true_negative),
@@ -334,12 +335,12 @@ def _error_of(one: Histogram, costs: Costs, at: int, n: float) -> float:
     return float(np.sqrt(square / n))
 
 
-def _errors(one: Histogram, costs: Costs, at: int, n: float) -> Floats:
+def _errors(histogram: Histogram, costs: Costs, index: int, n: float) -> Floats:
     """Standard errors of the differences of mean cost between each threshold and the one at this place."""
     of_positive = costs.false_negative - costs.true_positive
     of_negative = costs.false_positive - costs.true_negative
-    hits, false = _above(one.positives), _above(one.negatives)
-    positives, negatives = np.abs(hits - hits[at]), np.abs(false - false[at])
+    hits, false = _above(histogram.positives), _above(histogram.negatives)
+    positives, negatives = np.abs(hits - hits[index]), np.abs(false - false[index])
     # What a positive in between costs more with the higher threshold, a negative costs less.
     mean = (positives * of_positive - negatives * of_negative) / n
     square = (positives * of_positive**2 + negatives * of_negative**2) / n
@@ -349,12 +350,12 @@ def _errors(one: Histogram, costs: Costs, at: int, n: float) -> Floats:
 
 def _above(counts: Floats) -> Floats:
     """Outcomes whose scores are at least each threshold's: (BINS + 1,)."""
-    found = np.zeros(SCORE_BINS + 1)
+    totals = np.zeros(SCORE_BINS + 1)
     total = 0.0
-    for place in range(SCORE_BINS - 1, -1, -1):
-        total += counts[place]
-        found[place] = total
-    return found
+    for index in range(SCORE_BINS - 1, -1, -1):
+        total += counts[index]
+        totals[index] = total
+    return totals
 
 
 def _share(part: float, whole: float) -> float | None:
@@ -390,19 +391,19 @@ def as_message(bins: Floats) -> dict[str, Any] | None:
     if n < DECILES:
         return None
     sums = [[0.0] * COLUMNS for _ in range(DECILES)]
-    each, decile, room = n / DECILES, 0, n / DECILES
+    per_decile, decile, room = n / DECILES, 0, n / DECILES
     for weight, mean, labels, errors in bins.tolist():
-        left = weight
-        while left > 0.0:
-            part = left if decile == DECILES - 1 else min(left, room)
+        remaining = weight
+        while remaining > 0.0:
+            part = remaining if decile == DECILES - 1 else min(remaining, room)
             own = sums[decile]
             own[WEIGHT] += part
             own[MEAN] += part * mean
             own[LABELS] += part * (labels / weight)
             own[ERRORS] += part * (errors / weight)
-            left, room = left - part, room - part
+            remaining, room = remaining - part, room - part
             if room <= 0.0 and decile < DECILES - 1:
-                decile, room = decile + 1, each
+                decile, room = decile + 1, per_decile
     return {
         "n": n, "predicted": [own[MEAN] / own[WEIGHT] for own in sums],
         "actual": [own[LABELS] / own[WEIGHT] for own in sums],

@@ -75,7 +75,7 @@ def details_of(
     totals = sum_up(cells, matrix)
     if not totals.n:
         return {}
-    one = None if positive == NO_POSITIVE else per_class.binary(totals.n, matrix, positive)
+    binary = None if positive == NO_POSITIVE else per_class.binary(totals.n, matrix, positive)
     details: dict[str, Any] = {}
     if "confusion" in names:
         details["confusion"] = confusion(cells, capacity, class_names)
@@ -84,17 +84,17 @@ def details_of(
         if has_sets:
             of_classes = _by_label(confusion(cells, capacity, class_names))
         details["per_class"] = _by_class(totals, *of_classes)
-    if "normalised" in names and one is not None and whole:
-        details["normalised"] = _normalised(one)
-    if "class_ratio" in names and one is not None:
-        gradients = class_ratio_gradients(*one)
+    if "normalised" in names and binary is not None and whole:
+        details["normalised"] = _normalised(binary)
+    if "class_ratio" in names and binary is not None:
+        gradients = class_ratio_gradients(*binary)
         moving = [measure for measure, value in gradients.items() if abs(value) > TOLERANCE]
-        share = (one.tp + one.fn) / totals.n
+        share = (binary.tp + binary.fn) / totals.n
         details["class_ratio"] = {"positives": share, "gradients": gradients, "moving": moving}
     if pairs:
         if "intervals" in names:
-            shares = shares_of(totals, one, side, positive)
-            if known_intervals := {name: one.interval for name, one in shares.items() if one.interval}:
+            shares = shares_of(totals, binary, side, positive)
+            if known_intervals := {name: share.interval for name, share in shares.items() if share.interval}:
                 details["intervals"] = known_intervals
         if "dependence" in names:
             size = side.effective(float(np.sum(pairs[WRONG])), True)
@@ -122,14 +122,14 @@ def _by_label(sets: dict[str, dict[str, float]]) -> tuple[list[str], per_class.C
     matrix = per_class.ClassCells(*np.zeros((len(per_class.ClassCells._fields), len(names))))
     for y, row in sets.items():
         for h, weight in row.items():
-            for place, name in enumerate(names):
+            for index, name in enumerate(names):
                 is_label, is_predicted = name in members[y], name in members[h]
-                matrix.labels[place] += weight * is_label
-                matrix.predictions[place] += weight * is_predicted
-                matrix.hits[place] += weight * (is_label and is_predicted)
-                matrix.missed[place] += weight * (is_label and not is_predicted)
-                matrix.false[place] += weight * (is_predicted and not is_label)
-                matrix.neither[place] += weight * (not is_label and not is_predicted)
+                matrix.labels[index] += weight * is_label
+                matrix.predictions[index] += weight * is_predicted
+                matrix.hits[index] += weight * (is_label and is_predicted)
+                matrix.missed[index] += weight * (is_label and not is_predicted)
+                matrix.false[index] += weight * (is_predicted and not is_label)
+                matrix.neither[index] += weight * (not is_label and not is_predicted)
     return names, matrix
 
 
@@ -139,20 +139,20 @@ def _by_class(totals: Totals, names: list[str], matrix: per_class.ClassCells) ->
     for code, name in enumerate(names):
         if code >= len(matrix.labels) or not (matrix.labels[code] or matrix.predictions[code]):
             continue
-        one = per_class.binary(totals.n, matrix, code)
+        binary = per_class.binary(totals.n, matrix, code)
         values = {"support": float(matrix.labels[code])}
         for measure in (per_class.precision, per_class.recall, per_class.f1):
-            value, reason = measure(one)
+            value, reason = measure(binary)
             if not REASONS[reason]:
                 values[measure.__name__] = value
         by_class[name] = values
     return by_class
 
 
-def _normalised(one: per_class.Binary) -> dict[str, float]:
+def _normalised(binary: per_class.Binary) -> dict[str, float]:
     """N(M, P:N, x) of the eight measures (2019 paper, eq. 10); none where a class has no label."""
-    tp, fn, fp, tn = map(int, one)
-    if not (tp + fn and fp + tn) or sum(one) > _MOST_NORMALISED:
+    tp, fn, fp, tn = map(int, binary)
+    if not (tp + fn and fp + tn) or sum(binary) > _MOST_NORMALISED:
         return {}
     return {name: normalised(name, tp, fn, fp, tn) for name in RATIOS}
 
@@ -166,21 +166,21 @@ class WeightedShare(NamedTuple):
 
 
 def shares_of(
-    totals: Totals, one: per_class.Binary | None, side: ReferenceSide, positive: int
+    totals: Totals, binary: per_class.Binary | None, side: ReferenceSide, positive: int
 ) -> dict[str, WeightedShare]:
     """The measures that are shares of outcomes, by name, in the order of messages.
 
-    `totals` and `one` are those of the matrix, and of the positive class against all others (None: there is
-    none), whose code is `positive`.
+    `totals` and `binary` are those of the matrix, and of the positive class against all others (None: there
+    is none), whose code is `positive`.
     """
     n, clustered = totals.n, side.clustered
     parts = {"error": (totals.wrong, n), "accuracy": (totals.right, n)}
     if side.known:
         parts["p_per"], parts["p_maj"] = (totals.persistent, n), (totals.majority, n)
-    if one is not None:
-        parts["recall"] = one.tp, one.tp + one.fn
-        parts["specificity"] = one.tn, one.tn + one.fp
-        parts["precision"] = one.tp, one.tp + one.fp
+    if binary is not None:
+        parts["recall"] = binary.tp, binary.tp + binary.fn
+        parts["specificity"] = binary.tn, binary.tn + binary.fp
+        parts["precision"] = binary.tp, binary.tp + binary.fp
     if clustered is None:
         worth = _worth_by_neighbours(side.pairs, side.effective(n, False), n)
     else:
@@ -188,11 +188,11 @@ def shares_of(
     shares = {}
     for name, (part, whole) in parts.items():
         if whole:
-            value, each = min(1.0, part / whole), worth[name]
+            value, weight = min(1.0, part / whole), worth[name]
             interval = None
-            if each is not None:
+            if weight is not None:
                 corrected = name == "precision" and clustered is None
-                size = intervals.less_one(whole * each) if corrected else whole * each
+                size = intervals.less_one(whole * weight) if corrected else whole * weight
                 interval = intervals.wilson(value, size)
             shares[name] = WeightedShare(value, whole, interval)
     return shares
@@ -214,7 +214,7 @@ def _worth_by_clusters(clustered: ClusteredOutcomes, positive: int) -> dict[str,
     """By measure, how many independent outcomes one counts as; None: there are too few clusters."""
     cluster, capacity = clustered.cluster, KEY_CAPACITY
     labels, predictions = np.divmod(clustered.keys.astype(np.int64) >> 2, capacity)
-    wrong, is_positive, found = labels != predictions, labels == positive, predictions == positive
+    wrong, is_positive, is_predicted = labels != predictions, labels == positive, predictions == positive
     every = np.ones(len(cluster), dtype=bool)
     of_errors = intervals.clustered_worth(cluster, wrong, every)
     return {
@@ -222,8 +222,8 @@ def _worth_by_clusters(clustered: ClusteredOutcomes, positive: int) -> dict[str,
         "p_per": intervals.clustered_worth(cluster, clustered.keys & 2 != 0, every),
         "p_maj": intervals.clustered_worth(cluster, clustered.keys & 1 != 0, every),
         "recall": intervals.clustered_worth(cluster, ~wrong, is_positive),
-        "specificity": intervals.clustered_worth(cluster, ~found, ~is_positive),
-        "precision": intervals.clustered_worth(cluster, ~wrong, found),
+        "specificity": intervals.clustered_worth(cluster, ~is_predicted, ~is_positive),
+        "precision": intervals.clustered_worth(cluster, ~wrong, is_predicted),
     }  # fmt: skip
 
 
@@ -232,8 +232,8 @@ def cluster_as_message(clustered: ClusteredOutcomes) -> dict[str, Any]:
     sizes = np.bincount(clustered.cluster)
     number = intervals.effective_clusters(sizes.tolist())
     count = int(np.count_nonzero(sizes))
-    said = {"length_ms": clustered.length, "count": count, "effective": round(number, 2)}
-    return said if number >= intervals.LEAST_CLUSTERS else said | {"reason": "few_clusters"}
+    message = {"length_ms": clustered.length, "count": count, "effective": round(number, 2)}
+    return message if number >= intervals.LEAST_CLUSTERS else message | {"reason": "few_clusters"}
 
 
 def _error_dependence(correlation: float | None, size: float) -> dict[str, float]:
@@ -313,11 +313,11 @@ def beside(
     counts, size, before = reference.counts, int(extent.size[sequence]), int(extent.before[sequence])
     first = side_of(counts, sequence, counts.cells_of(sequence))
     arrays = first.cells.weights, first.cells.keys, *first.pairs
-    counted = positive, first.known, *(np.asarray(one).tobytes() for one in arrays)
-    made = reference.made.get(sequence)
-    if made is None or made[0] != counted:
-        made = reference.made[sequence] = counted, _shares(first, counts.capacity, positive)
-    then, present = made[1], _shares(now, estimator.capacity, positive)
+    counted = positive, first.known, *(np.asarray(array).tobytes() for array in arrays)
+    cached = reference.results.get(sequence)
+    if cached is None or cached[0] != counted:
+        cached = reference.results[sequence] = counted, _shares(first, counts.capacity, positive)
+    then, present = cached[1], _shares(now, estimator.capacity, positive)
     since: dict[str, WeightedShare] = {}
     if estimator.memory.forgets:
         older = outcomes - before - size, max(0, ts - int(extent.until[sequence]))
@@ -330,7 +330,7 @@ def beside(
             since = _shares(_less(now, first), counts.capacity, positive)
         elif began >= before + size:
             since = present
-    found: dict[str, dict[str, Any]] = {}
+    measured: dict[str, dict[str, Any]] = {}
     for name, value in then.items():
         if name in measures and name in present:
             interval = difference(since[name], value) if name in since else None
@@ -338,8 +338,8 @@ def beside(
                 part = since[name].whole / present[name].whole
                 interval = short(part * interval[0]), short(part * interval[1])
             off = present[name].value - value.value
-            found[name] = {"value": short(value.value), "difference": short(off), "interval": interval}
-    return {"outcomes": size, "measures": found} if found else None
+            measured[name] = {"value": short(value.value), "difference": short(off), "interval": interval}
+    return {"outcomes": size, "measures": measured} if measured else None
 
 
 def short(value: float) -> float:
@@ -352,9 +352,9 @@ def side_of(estimator: Estimator, sequence: int, cells: JointCells, cluster: int
 
     `cluster` is the length of clusters (ms); 0: there are none.
     """
-    pairs, known = estimator.pairs_of(sequence), estimator.knows_labels(sequence)
+    pairs, knows_labels = estimator.pairs_of(sequence), estimator.knows_labels(sequence)
     clustered = estimator.by_cluster(sequence, cluster)
-    return ReferenceSide(cells, pairs, known, clustered, partial(estimator.effective, sequence))
+    return ReferenceSide(cells, pairs, knows_labels, clustered, partial(estimator.effective, sequence))
 
 
 def _less(whole: ReferenceSide, part: ReferenceSide) -> ReferenceSide:
@@ -373,5 +373,5 @@ def _shares(side: ReferenceSide, capacity: int, positive: int) -> dict[str, Weig
     totals = sum_up(side.cells, matrix)
     if not totals.n:
         return {}
-    one = None if positive == NO_POSITIVE else per_class.binary(totals.n, matrix, positive)
-    return shares_of(totals, one, side, positive)
+    binary = None if positive == NO_POSITIVE else per_class.binary(totals.n, matrix, positive)
+    return shares_of(totals, binary, side, positive)

@@ -237,13 +237,13 @@ def _solved(rows: list[list[float]]) -> list[float]:
     >>> _solved([[0.0, 2.0, 6.0], [4.0, 0.0, 4.0]])
     [1.0, 3.0]
     """
-    for at in range(len(rows)):
-        pivot = max(range(at, len(rows)), key=lambda i: abs(rows[i][at]))
-        rows[at], rows[pivot] = rows[pivot], rows[at]
-        first = rows[at] = [value / rows[at][at] for value in rows[at]]
+    for column in range(len(rows)):
+        pivot = max(range(column, len(rows)), key=lambda i: abs(rows[i][column]))
+        rows[column], rows[pivot] = rows[pivot], rows[column]
+        first = rows[column] = [value / rows[column][column] for value in rows[column]]
         for i, row in enumerate(rows):
-            if i != at:
-                rows[i] = [value - row[at] * known for value, known in zip(row, first)]
+            if i != column:
+                rows[i] = [value - row[column] * pivot_value for value, pivot_value in zip(row, first)]
     return [row[-1] for row in rows]
 
 

@@ -145,9 +145,9 @@ class Increments:
         self._grow(int(labels.max()))
         previous = np.concatenate(([self._last], labels[:-1]))
         changed = labels != previous
-        at = np.arange(len(labels))
+        indices = np.arange(len(labels))
         # How many of the same stand immediately before each label; the first run may have begun earlier.
-        before = at - np.maximum.accumulate(np.where(changed, at, -self._run))
+        before = indices - np.maximum.accumulate(np.where(changed, indices, -self._run))
         ended = np.concatenate(([self._run], before[:-1] + 1))
         changed[0] &= self.n > 0
         self._add(self._same, labels, before)
@@ -155,7 +155,7 @@ class Increments:
         self._last, self._run = int(labels[-1]), int(before[-1]) + 1
         self.n += len(labels)
 
-    def given(self, i: int, length: int) -> float | None:
+    def conditional_share(self, i: int, length: int) -> float | None:
         """P(i; length), length <= `highest`; None where no label came after so many i in a row."""
         same = sum(self._counts(self._same, i, length))
         if length == 0:
@@ -165,8 +165,8 @@ class Increments:
 
     def values(self, i: int) -> list[float | None]:
         """Δ_i(1) … Δ_i(highest), None where undefined."""
-        given = [self.given(i, length) for length in range(self.highest + 1)]
-        return [None if less is None or more is None else more - less for less, more in pairwise(given)]
+        shares = [self.conditional_share(i, length) for length in range(self.highest + 1)]
+        return [None if less is None or more is None else more - less for less, more in pairwise(shares)]
 
     def snapshot(self) -> list[object]:
         """The number of labels, the last one, its run, and both counts, for `restore`."""
@@ -174,22 +174,22 @@ class Increments:
 
     def restore(self, state: Any) -> None:
         """Restore from a snapshot with the same `highest`."""
-        self.n, self._last, self._run, same, other = state
-        self._same, self._other = list(same), list(other)
+        self.n, self._last, self._run, same, other_counts = state
+        self._same, self._other = list(same), list(other_counts)
 
-    def _place(self, i: int, run: int) -> int:
+    def _index(self, i: int, run: int) -> int:
         return i * (self.highest + 1) + min(run, self.highest)
 
     def _counts(self, counts: list[int], i: int, length: int) -> list[int]:
-        return counts[self._place(i, length) : self._place(i + 1, 0)]
+        return counts[self._index(i, length) : self._index(i + 1, 0)]
 
     def _add(self, counts: list[int], classes: Ints, runs: Ints) -> None:
         places = classes * (self.highest + 1) + np.minimum(runs, self.highest)
-        for place, count in enumerate(np.bincount(places).tolist()):
-            counts[place] += count
+        for index, count in enumerate(np.bincount(places).tolist()):
+            counts[index] += count
 
     def _grow(self, label: int) -> None:
-        missing = self._place(label + 1, 0) - len(self._same)
+        missing = self._index(label + 1, 0) - len(self._same)
         if missing > 0:
             self._same += [0] * missing
             self._other += [0] * missing
@@ -285,8 +285,8 @@ class LabelDependence:
         report["repeat"] = {name: value for name, value in repeats.items() if value is not None}
         increments = {name: self._increments.values(code) for code, name in enumerate(names)}
         # The highest orders aren't defined until as many labels of the class have come in a row.
-        defined = {name: [v for v in some if v is not None] for name, some in increments.items()}
-        report["increments"] = {name: some for name, some in defined.items() if some}
+        defined = {name: [v for v in values if v is not None] for name, values in increments.items()}
+        report["increments"] = {name: values for name, values in defined.items() if values}
         test = self._recent.test()
         if test is not None:
             report["recent"] = test._asdict()
@@ -329,11 +329,11 @@ class Notes:
         part.labels = {row: copy.deepcopy(self.labels[row]) for row in rows if row in self.labels}
         return part
 
-    def note_empty(self, row: int, what: str) -> None:
-        """Note that something of an entity started empty with a new configuration; once for each `what`."""
+    def note_empty(self, row: int, item: str) -> None:
+        """Note that something of an entity started empty with a new configuration; once for each `item`."""
         kept = self.started_empty.setdefault(row, [])
-        if what not in kept:
-            kept.append(what)
+        if item not in kept:
+            kept.append(item)
 
     def copy_stage(self, row: int, source: str, target: str) -> None:
         """Copy the notes of an entity's stage `source` to its stage `target`."""
@@ -341,9 +341,9 @@ class Notes:
         copied = {(target, *key[1:]): since for key, since in kept.items() if key[0] == source}
         if kept or copied:
             self.worse[row] = kept | copied  # type: ignore[operator]
-        for what in list(self.started_empty.get(row, ())):
-            if what == f"stage {source}" or what.startswith(f"{source} "):
-                self.note_empty(row, what.replace(source, target, 1))
+        for item in list(self.started_empty.get(row, ())):
+            if item == f"stage {source}" or item.startswith(f"{source} "):
+                self.note_empty(row, item.replace(source, target, 1))
 
     def head(self) -> dict[str, Any]:
         """All notes as lists of rows and values, for a snapshot's head."""
@@ -351,5 +351,5 @@ class Notes:
             "labels": [[row, labels.snapshot()] for row, labels in self.labels.items()],
             "reported": [[row, *counts] for row, counts in self.reported.items()],
             "worse": [[row, *key, since] for row, keys in self.worse.items() for key, since in keys.items()],
-            "started_empty": [[row, list(what)] for row, what in self.started_empty.items()],
+            "started_empty": [[row, list(items)] for row, items in self.started_empty.items()],
         }

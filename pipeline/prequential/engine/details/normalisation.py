@@ -153,11 +153,11 @@ def _floor_sum(count: int, m: int, a: int, b: int) -> int:
 def _under_hyperbola(p: int, n: int, bound: Fraction) -> int:
     """Matrices with tp·tn <= bound·P·N."""
     area = bound.numerator * p * n // bound.denominator
-    few, many = min(p, n), max(p, n)  # tp and tn change places freely, so there are few lines
-    full = area // many  # up to here all points of a line lie under the hyperbola
-    count = (full + 1) * (many + 1) + few - full
-    for start in range(full + 1, few + 1, _BLOCK):
-        count += int((area // np.arange(start, min(start + _BLOCK, few + 1), dtype=np.int64)).sum())
+    smaller, larger = min(p, n), max(p, n)  # tp and tn change places freely, so there are few lines
+    full = area // larger  # up to here all points of a line lie under the hyperbola
+    count = (full + 1) * (larger + 1) + smaller - full
+    for start in range(full + 1, smaller + 1, _BLOCK):
+        count += int((area // np.arange(start, min(start + _BLOCK, smaller + 1), dtype=np.int64)).sum())
     return count
 
 
@@ -184,7 +184,7 @@ def _beside_ellipse(p: int, n: int, bound: Fraction) -> int:
         tp = np.floor(border - slack)
         # A border this close to an integer may be beyond it or not: few lines, mostly ties.
         unsure = np.flatnonzero(np.floor(border + slack) != tp)
-        tp[unsure] = [last(start + place) for place in unsure.tolist()]
+        tp[unsure] = [last(start + offset) for offset in unsure.tolist()]
         least = np.maximum(s - n, 0)
         count += int(np.maximum(np.minimum(tp, np.minimum(s, p)) - least + 1, 0).sum())
     return count

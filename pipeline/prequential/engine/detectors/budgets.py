@@ -269,9 +269,9 @@ def ratio_threshold(losses: Losses, by_clusters: float, apart: float) -> float:
     while row < len(SPREADS) - 2 and spread > SPREADS[row + 1]:
         row += 1
     share = max(0.0, (spread - SPREADS[row]) / (SPREADS[row + 1] - SPREADS[row]))
-    place = (surely - _FIRST_LOG) / _LOG_STEP
-    column = int(min(max(place, 0.0), RATIOS.shape[1] - 2.0))
-    part = max(place - column, 0.0)
+    position = (surely - _FIRST_LOG) / _LOG_STEP
+    column = int(min(max(position, 0.0), RATIOS.shape[1] - 2.0))
+    part = max(position - column, 0.0)
     lower = RATIOS[row, column] + part * (RATIOS[row, column + 1] - RATIOS[row, column])
     upper = RATIOS[row + 1, column] + part * (RATIOS[row + 1, column + 1] - RATIOS[row + 1, column])
     return max(_LEAST, spread * (lower + share * (upper - lower)))
@@ -280,10 +280,10 @@ def ratio_threshold(losses: Losses, by_clusters: float, apart: float) -> float:
 @inner
 def highest_ratio_threshold(apart: float) -> float:
     """λ of the default ratio while next to no errors are known: that of the table's last row."""
-    place = max((ln(max(apart, 1.0)) - _FIRST_LOG) / _LOG_STEP, 0.0)
-    column = int(min(place, RATIOS.shape[1] - 2.0))
+    position = max((ln(max(apart, 1.0)) - _FIRST_LOG) / _LOG_STEP, 0.0)
+    column = int(min(position, RATIOS.shape[1] - 2.0))
     row = RATIOS[len(SPREADS) - 1]
-    return SPREADS[-1] * (row[column] + (place - column) * (row[column + 1] - row[column]))
+    return SPREADS[-1] * (row[column] + (position - column) * (row[column + 1] - row[column]))
 
 
 #: Sums over pairs: their number, the earlier losses, the later losses, the squares of these, the products.
@@ -414,8 +414,8 @@ def threshold_for(
 
     `variance` is the long-run variance by clusters, 0 if it isn't known.
     """
-    known, losses = losses_of(sums, kind != BOUNDED)
-    if not known:
+    is_known, losses = losses_of(sums, kind != BOUNDED)
+    if not is_known:
         return 0.0
     by_pairs = losses.variance * (1.0 + losses.correlation) / (1.0 - losses.correlation)
     ratio = max(1.0, variance / by_pairs)

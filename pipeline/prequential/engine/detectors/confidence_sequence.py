@@ -229,12 +229,12 @@ def inflation(blocks: Blocks, row: int, n: int) -> float:
     f is known once some length has at least `LEAST` blocks that contain at least half of the values. The
     module's docstring has the formula.
     """
-    most, known = 1.0, 0
+    most, covered = 1.0, 0
     for j in range(LENGTHS):
         count = blocks.number[row, j]
         if count < LEAST:
             continue
-        known = max(known, blocks.values[row, j])
+        covered = max(covered, blocks.values[row, j])
         total = blocks.total[row, j]
         of_mean = total * total / count
         of_values = blocks.variance[row, j] - total * total / blocks.values[row, j]
@@ -244,7 +244,7 @@ def inflation(blocks: Blocks, row: int, n: int) -> float:
         r = (blocks.neighbours[row, j] - of_mean) / spread - 1.0 / math.sqrt(count)
         r = min(max(r, 0.0), MOST_CORRELATION)
         most = max(most, spread / of_values * (1.0 + EXTRA / count) * ((1.0 + r) / (1.0 - r)))
-    return most if 2 * known >= n else 0.0
+    return most if 2 * covered >= n else 0.0
 
 
 @inner
@@ -255,18 +255,18 @@ def local_inflation(blocks: Blocks, row: int, n: int, least: int) -> float:
     This sum underestimates the variance if neighbouring blocks are correlated; longer blocks compensate for
     that.
     """
-    most, known = 1.0, 0
+    most, covered = 1.0, 0
     for j in range(LENGTHS):
         count = blocks.number[row, j]
         if count < least:
             continue
-        known = max(known, blocks.values[row, j])
+        covered = max(covered, blocks.values[row, j])
         total = blocks.total[row, j]
         of_values = blocks.variance[row, j] - total * total / blocks.values[row, j]
         if of_values > _ROUNDING * blocks.variance[row, j]:
             apart = blocks.squares[row, j] - blocks.neighbours[row, j]
             most = max(most, apart / of_values * (1.0 + 2.0 / math.sqrt(count)))
-    return most if 2 * known >= n else 0.0
+    return most if 2 * covered >= n else 0.0
 
 
 @inner

@@ -141,32 +141,39 @@ class Detector(NamedTuple):
     @property
     def threshold(self) -> Parameter | None:
         """The parameter that a budget of false alarms sets; None: there is none."""
-        return next((one for one in self.parameters if one.rarer), None)
+        return next((parameter for parameter in self.parameters if parameter.rarer), None)
 
-    def complete(self, given: Mapping[str, Value]) -> dict[str, Value]:
+    def complete(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """The values of all parameters by name, from those that differ from the defaults."""
-        return {one.name: one.parse(given.get(one.name, one.default)) for one in self.parameters}
+        return {
+            parameter.name: parameter.parse(values.get(parameter.name, parameter.default))
+            for parameter in self.parameters
+        }
 
-    def changed(self, given: Mapping[str, Value]) -> dict[str, Value]:
+    def changed(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """The values that differ from the defaults."""
-        complete = self.complete(given)
-        return {one.name: complete[one.name] for one in self.parameters if complete[one.name] != one.default}
+        complete = self.complete(values)
+        return {
+            parameter.name: complete[parameter.name]
+            for parameter in self.parameters
+            if complete[parameter.name] != parameter.default
+        }
 
-    def configured(self, given: Mapping[str, Value]) -> tuple[Any, ...]:
+    def configured(self, values: Mapping[str, Value]) -> tuple[Any, ...]:
         """Settings from the values that differ from the defaults.
 
         They have the declared types: other types would compile the loop again.
         """
-        complete = self.complete(given)
-        return self.settings(*(one.encoded(complete[one.name]) for one in self.parameters))
+        complete = self.complete(values)
+        return self.settings(*(parameter.encoded(complete[parameter.name]) for parameter in self.parameters))
 
-    def params(self, given: Mapping[str, Value]) -> dict[str, Value]:
+    def params(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """The parameters in alarms, by name."""
-        complete = self.complete(given)
+        complete = self.complete(values)
         return {
-            one.name: complete[one.name]
-            for one in self.parameters
-            if one.always or complete[one.name] != one.default
+            parameter.name: complete[parameter.name]
+            for parameter in self.parameters
+            if parameter.always or complete[parameter.name] != parameter.default
         }
 
 

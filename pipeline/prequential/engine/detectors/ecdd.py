@@ -61,11 +61,11 @@ def step(table: Ecdd, settings: EcddParameters, q: int, x: float) -> tuple[bool,
     n = table.n[q] + 1
     p = table.p[q] + (x - table.p[q]) / n
     z = (1.0 - _WEIGHT) * table.z[q] + _WEIGHT * x
-    left = 1.0 - (1.0 - _WEIGHT) * (1.0 - _WEIGHT) * (1.0 - table.left[q])
-    table.n[q], table.p[q], table.z[q], table.left[q] = n, p, z, left
+    factor = 1.0 - (1.0 - _WEIGHT) * (1.0 - _WEIGHT) * (1.0 - table.left[q])
+    table.n[q], table.p[q], table.z[q], table.left[q] = n, p, z, factor
     if n < settings.min_outcomes:
         return False, 0.0, 0.0
-    spread = math.sqrt(max(0.0, p * (1.0 - p)) * _WEIGHT / (2.0 - _WEIGHT) * left)
+    spread = math.sqrt(max(0.0, p * (1.0 - p)) * _WEIGHT / (2.0 - _WEIGHT) * factor)
     room = limit(p, settings.run_length) * spread
     raised = z > p + room
     table.warning[q] = z > p + _WARNING * room and not raised

@@ -163,7 +163,12 @@ class HarmParameters(NamedTuple):
 def parts_of(table: Harm) -> tuple[cohorts.PendingCohorts, bound.Blocks]:
     """Views: losses that don't count yet, by sequence, and blocks, in row RANGES·sequence + range."""
     pending = cohorts.PendingCohorts(
-        table.oldest, table.epoch, table.late, table.waiting, table.waiting_total, table.waiting_squares,
+        table.oldest,
+        table.epoch,
+        table.late,
+        table.waiting,
+        table.waiting_total,
+        table.waiting_squares,
         table.waiting_cluster,
     )
     columns: Any = table[table._fields.index("block_number") :]
@@ -270,9 +275,9 @@ def _look(table: Harm, blocks: bound.Blocks, settings: HarmParameters, q: int, t
         n, s, v = table.n[q, r], table.total[q, r], table.variance[q, r]
         if n >= FEWEST and s > 0.0 and s * s > v + rho:
             f = bound.inflation(blocks, RANGES * q + r, n)
-            for known in (table.known[q], table.known_before[q]):
-                if 0.0 < known < f:
-                    f = known
+            for earlier in (table.known[q], table.known_before[q]):
+                if 0.0 < earlier < f:
+                    f = earlier
             needed = bound.needed_with(rho, _level(settings, r, table.tests[q, r]))
             if f > 0.0 and bound.beyond(s / f, v / f, needed, rho):
                 excess = (s - f * bound.radius(v / f, needed, rho)) / n
@@ -348,21 +353,22 @@ def _adjusted(table: Harm, q: int, x: float, e: float) -> float:
 
 @inner
 def step(
-    tests: Tests, settings: HarmParameters, q: int, loss: float, at: cohorts.Position, e: float = 0.0
+    tests: Tests, settings: HarmParameters, q: int, loss: float, position: cohorts.Position, e: float = 0.0
 ) -> tuple[bool, float, float]:
     """Feed sequence `q` a loss; returns whether there is an alarm, the risk's lower bound, and θ.
 
-    `at` is the prediction's place in the stream's timeline, and `e` the deviation of the loss's estimate.
+    `position` is the prediction's place in the stream's timeline, and `e` the deviation of the loss's
+    estimate.
     """
     table, pending, blocks, closed = tests
     if not table.begun[q]:
         table.begun[q] = 1
-        cohorts.begin(pending, q, at)
+        cohorts.begin(pending, q, position)
     highest = -1.0
     x = min(max(loss, 0.0), LARGEST_SQUARED)
     if settings.estimate:
         x = _adjusted(table, q, x, e)
-    for i in range(cohorts.add_outcome(pending, q, at, x, closed)):
+    for i in range(cohorts.add_outcome(pending, q, position, x, closed)):
         look = highest < 0.0  # an outcome raises at most one alarm
         lowest = _count(table, blocks, settings, q, closed.n[i], closed.total[i], closed.squares[i], look)
         highest = max(highest, lowest)
@@ -380,8 +386,10 @@ def _run(
     for i in range(len(rows)):
         if fed[i]:
             row = rows[i]
-            at = cohorts.Position(log.cohort[row] - 1, log.epoch[row], log.frontier[row], 0)
-            raised, lowest, theta = step(tests, settings, log.sequence[row], values[i], at, log.estimate[row])
+            position = cohorts.Position(log.cohort[row] - 1, log.epoch[row], log.frontier[row], 0)
+            raised, lowest, theta = step(
+                tests, settings, log.sequence[row], values[i], position, log.estimate[row]
+            )
             if raised:
                 raise_alarm(alarms, i, detector, lowest, theta)
 

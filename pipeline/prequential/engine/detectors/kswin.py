@@ -53,11 +53,11 @@ class KswinParameters(NamedTuple):
 def _insert(table: Kswin, settings: KswinParameters, q: int, x: float) -> None:
     """Put a value into the window; a full window drops its oldest value."""
     size = settings.window_size
-    at, values, places = table.n[q] % size, table.values[q], table.places[q]
+    ring_position, values, places = table.n[q] % size, table.values[q], table.places[q]
     free = table.n[q]  # a place among the values that may be taken
     if free >= size:
         free = 0
-        while places[free] != at:
+        while places[free] != ring_position:
             free += 1
     while free > 0 and values[free - 1] > x:
         values[free], places[free] = values[free - 1], places[free - 1]
@@ -66,7 +66,7 @@ def _insert(table: Kswin, settings: KswinParameters, q: int, x: float) -> None:
     while free < last and values[free + 1] < x:
         values[free], places[free] = values[free + 1], places[free + 1]
         free += 1
-    values[free], places[free] = x, at
+    values[free], places[free] = x, ring_position
     table.n[q] += 1
 
 
@@ -101,15 +101,15 @@ def _draw(table: Kswin, settings: KswinParameters, q: int, numbers: Ints, weight
     """
     size = settings.window_size
     _numbers(table, q, numbers)
-    at, older, wanted = table.n[q] % size, size - settings.stat_size, settings.stat_size * _MODULUS
+    ring_position, older, wanted = table.n[q] % size, size - settings.stat_size, settings.stat_size * _MODULUS
     for i in range(older):
         drawn = 1 if numbers[i] * (older - i) < wanted else 0
         wanted -= _MODULUS * drawn
-        weights[at] = -drawn
-        at = at + 1 if at + 1 < size else 0
+        weights[ring_position] = -drawn
+        ring_position = ring_position + 1 if ring_position + 1 < size else 0
     for _ in range(settings.stat_size):
-        weights[at] = 1
-        at = at + 1 if at + 1 < size else 0
+        weights[ring_position] = 1
+        ring_position = ring_position + 1 if ring_position + 1 < size else 0
 
 
 @inner

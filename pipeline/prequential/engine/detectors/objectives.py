@@ -101,6 +101,6 @@ def alarms_of(
         value, threshold = signals.get(name), getattr(config, name)
         if value is not None and threshold is not None and abs(value) > threshold:
             yield bit, PeriodAlarm(UNUSUAL, name, value, threshold)
-    for name, said in measures.items():
-        if config.miss is not None and said.get("miss", 0.0) >= config.miss:
-            yield len(SIGNALS) + INDEX[name], PeriodAlarm(MISS, name, said["miss"], config.miss)
+    for name, estimate in measures.items():
+        if config.miss is not None and estimate.get("miss", 0.0) >= config.miss:
+            yield len(SIGNALS) + INDEX[name], PeriodAlarm(MISS, name, estimate["miss"], config.miss)

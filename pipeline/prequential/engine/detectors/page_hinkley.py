@@ -75,7 +75,11 @@ DETECTOR = Detector(
         Parameter("delta", 0.005, "magnitude of changes that are allowed (δ)"),
         Parameter("lambda", 50.0, "threshold of the statistic (λ)", above=True, rarer=1),
         Parameter(
-            "min_outcomes", declaration.MIN_OUTCOMES, "values to be seen before an alarm", 1, 1 << 40,
+            "min_outcomes",
+            declaration.MIN_OUTCOMES,
+            "values to be seen before an alarm",
+            1,
+            1 << 40,
             always=False,
         ),
         Parameter(

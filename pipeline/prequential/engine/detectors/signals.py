@@ -110,11 +110,11 @@ def _note(table: ScaledError, q: int, loss: float) -> None:
     table.n[q] += 1
     reference, count = table.reference[q], table.above[q]
     if loss > 0.0:
-        place = count
-        while place > 0 and reference[place - 1] > loss:
-            reference[place] = reference[place - 1]
-            place -= 1
-        reference[place] = loss
+        slot = count
+        while slot > 0 and reference[slot - 1] > loss:
+            reference[slot] = reference[slot - 1]
+            slot -= 1
+        reference[slot] = loss
         count += 1
         table.above[q] = count
     if table.n[q] == SCALE_OUTCOMES and count > 0:

@@ -141,7 +141,7 @@ class Signal:
         elif not self._errors:
             return rows.losses, rows.outcome
         else:
-            short, *longer = [self._error(one, rows) for one in self._errors]
+            short, *longer = [self._error(accumulator, rows) for accumulator in self._errors]
             if self._ratio is None:
                 return short, rows.outcome
             rows.run(
@@ -167,7 +167,7 @@ class Signal:
         estimator.widen()
         index = estimator.joint.table
         asked = MeasureRequest(self._capacity, rows.positives, estimator.numbers, False, whole, index)
-        step = block_of(*(one.payload for one in estimator.accumulators()))
+        step = block_of(*(accumulator.payload for accumulator in estimator.accumulators()))
         for start in range(0, len(rows), step):
             span = slice(start, start + step)
             codes = viewed(all_codes, span)
@@ -219,12 +219,12 @@ class Signal:
         if self._estimator is not None:
             yield from self._estimator.attributes()
 
-    def adopt(self, other: Signal, rows: Ints, new_rows: Ints) -> None:
+    def adopt(self, source: Signal, rows: Ints, new_rows: Ints) -> None:
         """Copy `rows` of a signal of the same name to `new_rows` of this one."""
-        if self._estimator is not None and other._estimator is not None:
-            self._estimator.adopt(other._estimator, rows, new_rows)
+        if self._estimator is not None and source._estimator is not None:
+            self._estimator.adopt(source._estimator, rows, new_rows)
             return
-        for old, new in zip(other.attributes(), self.attributes()):
+        for old, new in zip(source.attributes(), self.attributes()):
             copy_rows(old.table, rows, new.table, new_rows)
 
 
@@ -280,13 +280,13 @@ class Watch:
         """The parameters that differ from their defaults, as `name=value`, separated by spaces."""
         return " ".join(f"{name}={value!r}" for name, value in self._changed.items())
 
-    def run(self, rows: WatchedRows, place: int, alarms: Alarms) -> None:
+    def run(self, rows: WatchedRows, detector: int, alarms: Alarms) -> None:
         """Feed the signal's values of these rows to the detector; its alarms are appended to `alarms`.
 
-        `place` is the detector's place among the stream's detectors, which alarms have.
+        `detector` is the detector's place among the stream's detectors, which alarms have.
         """
         values, fed = self.signal.update(rows)
-        rows.run(self._run, self.table, self._settings, rows.log, rows.rows, values, fed, place, alarms)
+        rows.run(self._run, self.table, self._settings, rows.log, rows.rows, values, fed, detector, alarms)
 
 
 def watches_of(
@@ -298,15 +298,22 @@ def watches_of(
     classes, `loss` that of an outcome: `ERROR`, `ABSOLUTE` or `SQUARED`. `joint`: the numbers of joint cells.
     """
     detectors, apart = every_detector(config), 0.0
-    budgeted = [not one.fixed and kind_of(one, loss) != NO_LOSS for one in detectors]
+    budgeted = [not detector.fixed and kind_of(detector, loss) != NO_LOSS for detector in detectors]
     if config.alarm_budget:
         apart = sum(budgeted) / parse_budget(config.alarm_budget).rate
     return [
         Watch(
-            one, rows, capacity, loss, apart * is_own, config.cost_per_value, registry.extends_scores(config),
-            config.cluster or 0, joint,
+            detector,
+            rows,
+            capacity,
+            loss,
+            apart * is_own,
+            config.cost_per_value,
+            registry.extends_scores(config),
+            config.cluster or 0,
+            joint,
         )
-        for one, is_own in zip(detectors, budgeted)
+        for detector, is_own in zip(detectors, budgeted)
     ]
 
 
@@ -326,5 +333,5 @@ def kind_of(config: DetectorConfig, loss: int) -> int:
         return BOUNDED
     upwards = declared.complete(config.params)["direction"] == "increase"
     is_ratio = canonical(config.signal) == _RATIO
-    known = config.detector == "page-hinkley" and is_ratio and drift == _DELTA and upwards
-    return RATIO if known and loss == ERROR else NO_LOSS
+    is_known = config.detector == "page-hinkley" and is_ratio and drift == _DELTA and upwards
+    return RATIO if is_known and loss == ERROR else NO_LOSS

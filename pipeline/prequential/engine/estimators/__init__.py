@@ -9,5 +9,5 @@ from prequential.engine.estimators import all_history, decay, fading, window
 from prequential.engine.estimators.declaration import Memory
 
 MEMORIES: dict[str, Memory] = {
-    one.name: one for one in (all_history.MEMORY, window.MEMORY, fading.MEMORY, decay.MEMORY)
+    memory.name: memory for memory in (all_history.MEMORY, window.MEMORY, fading.MEMORY, decay.MEMORY)
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from prequential.engine.compiled.calls import Run, run
-from prequential.engine.compiled.kernel import Floats, Ints, Ints32, taken
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32, copy_of_rows
 from prequential.engine.estimators import declaration
 from prequential.engine.estimators.declaration import Additions, CountCodes, Counted, Payload
 from prequential.engine.estimators.naming import parse_estimator
@@ -66,12 +66,12 @@ class Accumulator:
 
     # ---- rows
 
-    def adopt(self, other: Accumulator, rows: Ints, new_rows: Ints) -> None:
+    def adopt(self, source: Accumulator, rows: Ints, new_rows: Ints) -> None:
         """Copy `rows` of another accumulator of the same name and payload to `new_rows` of this one.
 
         If its counts have other places here, use `adopt_recoded`.
         """
-        copy_rows(other.table, rows, self.table, new_rows)
+        copy_rows(source.table, rows, self.table, new_rows)
 
     def leave_out(self, rows: Ints, places: Sequence[int], flags: int, *, windows_only: bool = False) -> None:
         """Clear these places of sequences' sums, and these flags of the outcomes in windows."""
@@ -84,19 +84,19 @@ class Accumulator:
                 self.table.rests[rows[:, None], np.array(places, dtype=np.int64)] = 0.0
 
     def adopt_recoded(
-        self, other: Accumulator, rows: Ints, new_rows: Ints, counts: Ints, places: Ints
+        self, source: Accumulator, rows: Ints, new_rows: Ints, counts: Ints, places: Ints
     ) -> None:
         """Copy rows of a payload with other counts: its count `counts[i]` goes to `places[i]`."""
-        now = np.zeros(other.payload.width, dtype=np.int64)
+        now = np.zeros(source.payload.width, dtype=np.int64)
         now[counts] = places
-        for name, source, target in zip(self.table._fields, other.table, self.table):
+        for name, old_column, new_column in zip(self.table._fields, source.table, self.table):
             if name in self._loops.by_cell:
-                target[new_rows] = 0
-                target[new_rows[:, None], places] = source[rows[:, None], counts]
+                new_column[new_rows] = 0
+                new_column[new_rows[:, None], places] = old_column[rows[:, None], counts]
             elif name in self._loops.entries:
-                target[new_rows] = declaration.moved_entries(source[rows], now)
+                new_column[new_rows] = declaration.moved_entries(old_column[rows], now)
             else:
-                target[new_rows] = source[rows]
+                new_column[new_rows] = old_column[rows]
 
     def counts_of(self, row: int) -> Ints:
         """The places of a sequence's counts that may be above 0, (n,)."""
@@ -110,23 +110,23 @@ class Accumulator:
             self.table = self.table._replace(**wide)
             self.payload = self.payload._replace(width=width)
 
-    def follow(self, other: Accumulator, rows: Ints | slice) -> None:
+    def follow(self, counterpart: Accumulator, rows: Ints | slice) -> None:
         """Set sequences' clocks to those of another accumulator of the same name, without its memory."""
         for name in (*self.memory.clock, "began"):
             if name in self.table._fields:
-                getattr(self.table, name)[rows] = getattr(other.table, name)[rows]
+                getattr(self.table, name)[rows] = getattr(counterpart.table, name)[rows]
 
     def begin(self, rows: Ints, outcomes: Ints) -> None:
         """Set how many outcomes these sequences had before; revisions of those are ignored."""
         if "began" in self.table._fields:
             self.table.began[rows] = outcomes
 
-    def start(self, other: Accumulator, rows: Ints) -> None:
+    def start(self, counterpart: Accumulator, rows: Ints) -> None:
         """Start sequences empty at the present point of an accumulator of counts with the same name."""
         if "began" in self.table._fields:
-            self.table.began[rows] = other.table.began[rows] + other.table.n[rows]
+            self.table.began[rows] = counterpart.table.began[rows] + counterpart.table.n[rows]
         else:
-            self.follow(other, rows)
+            self.follow(counterpart, rows)
 
     # ---- copies for reading
 
@@ -145,8 +145,8 @@ class Accumulator:
         """
         part = copy.copy(self)
         unread = {} if whole else dict.fromkeys(self._loops.unread, self.table.n)
-        some = taken(self.table._replace(**unread), rows)
-        part.table = some._replace(**{name: getattr(self.table, name)[:0] for name in unread})
+        copied = copy_of_rows(self.table._replace(**unread), rows)
+        part.table = copied._replace(**{name: getattr(self.table, name)[:0] for name in unread})
         return part
 
 

@@ -91,7 +91,8 @@ MEMORY = declaration.Memory(
     declaration.no_parameter,
     lambda parameter: "",
     declaration.count_loops(
-        "all", lambda rows, payload, _: zeros(AllCounts, rows, cells=payload.width),
+        "all",
+        lambda rows, payload, _: zeros(AllCounts, rows, cells=payload.width),
         declaration.CountSteps(add, revise, declaration.read_cells, declaration.knows_any),
         by_cell=("cells",),
     ),

@@ -58,7 +58,7 @@ def advance_counts(table: DecayCounts, q: int, t1: int, parameter: float) -> Non
     """Advance by one outcome, and update the squares of weights."""
     before = table.latest[q]
     advance(table, q, t1, parameter)
-    weight = left(table.latest[q] - before, parameter)
+    weight = weight_left(table.latest[q] - before, parameter)
     table.squares[q] = 1.0 + table.squares[q] * (weight * weight)
 
 
@@ -69,7 +69,7 @@ def now(table: Any, q: int) -> int:
 
 
 @inner
-def left(gap: int, parameter: float) -> float:
+def weight_left(gap: int, parameter: float) -> float:
     """2^(-gap/H)."""
     return halved(gap, int(parameter))
 
@@ -83,7 +83,7 @@ def note(table: DecayCounts, q: int) -> None:
 @inner
 def knows(table: DecayCounts, q: int, parameter: float) -> bool:
     """Whether baselines had a label to predict from at any outcome that still has a weight."""
-    return table.known[q] > 0 and left(table.latest[q] - table.known_at[q], parameter) >= NO_WEIGHT
+    return table.known[q] > 0 and weight_left(table.latest[q] - table.known_at[q], parameter) >= NO_WEIGHT
 
 
 def effective(table: DecayCounts, q: int, parameter: float, n: float) -> float:
@@ -116,11 +116,11 @@ MEMORY = Memory(
     parse,
     lambda parameter: exact_duration(int(parameter)),
     *faded_loops(
-        "decay", DecayCounts, DecaySums, Clock(advance_counts, advance, now, left), note, knows
+        "decay", DecayCounts, DecaySums, Clock(advance_counts, advance, now, weight_left), note, knows
     ),
     clock=("n", "latest"),
     whole=False,
     adds_up=True,
     effective=effective,
-    weight_left=lambda parameter, outcomes, ms: left(ms, parameter),
+    weight_left=lambda parameter, outcomes, ms: weight_left(ms, parameter),
 )

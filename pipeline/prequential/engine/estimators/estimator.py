@@ -82,8 +82,8 @@ class Estimator:
         yield from self.pairs
         # Snapshots number them in this order.
         sums = self.sums if self.summed else None
-        others = self.histogram, self.paid, self.residuals, sums, self.times
-        yield from (one for one in others if one is not None)
+        optional = self.histogram, self.paid, self.residuals, sums, self.times
+        yield from (accumulator for accumulator in optional if accumulator is not None)
 
     def score(self) -> None:
         """Keep sums of scores from now on; earlier outcomes count as outcomes without scores."""
@@ -107,8 +107,8 @@ class Estimator:
         self.count(rows.cells, run=rows.run)
         if self.summed:
             self.sums.add(rows.scores, run=rows.run)
-        for one, codes in zip(self.pairs, rows.pairs):
-            one.count(codes, run=rows.run)
+        for accumulator, codes in zip(self.pairs, rows.pairs):
+            accumulator.count(codes, run=rows.run)
         if self.histogram is not None:
             self.histogram.count(rows.histogram, run=rows.run)
         if self.paid is not None:
@@ -123,7 +123,8 @@ class Estimator:
         return map(TableAttribute, self.accumulators())
 
     def adopt(
-        self, other: Estimator, rows: Ints, new_rows: Ints, *, same_costs: bool = True, same_top: bool = True,
+        self, source: Estimator, rows: Ints, new_rows: Ints, *, same_costs: bool = True,
+        same_top: bool = True,
         same_season: bool = True,
     ) -> None:  # fmt: skip
         """Copy `rows` of an estimator of the same name to `new_rows` of this one.
@@ -133,20 +134,20 @@ class Estimator:
         differs, the scores that depend on it are left out.
         """
         self.widen()
-        if self.joint.places and not other.joint.places:
+        if self.joint.places and not source.joint.places:
             for i, row in enumerate(new_rows.tolist()):
-                counts = places_of(self.joint.keys_of(row), other.capacity)
-                one = rows[i : i + 1], new_rows[i : i + 1]
-                self.cells.adopt_recoded(other.cells, *one, counts, np.arange(len(counts)))
-        elif self.joint.places or other.capacity == self.capacity:
-            self.cells.adopt(other.cells, rows, new_rows)
+                counts = places_of(self.joint.keys_of(row), source.capacity)
+                single_rows = rows[i : i + 1], new_rows[i : i + 1]
+                self.cells.adopt_recoded(source.cells, *single_rows, counts, np.arange(len(counts)))
+        elif self.joint.places or source.capacity == self.capacity:
+            self.cells.adopt(source.cells, rows, new_rows)
         else:
-            moved = places(other.capacity, self.capacity)
-            self.cells.adopt_recoded(other.cells, rows, new_rows, np.arange(len(moved)), moved)
-        if other.summed:
-            self.sums.adopt(other.sums, rows, new_rows)
-            for place, part in enumerate(PARTS, WIDTH) if self.numbers else ():
-                if self.sums.payload.kept <= place < other.sums.payload.kept:
+            moved = places(source.capacity, self.capacity)
+            self.cells.adopt_recoded(source.cells, rows, new_rows, np.arange(len(moved)), moved)
+        if source.summed:
+            self.sums.adopt(source.sums, rows, new_rows)
+            for index, part in enumerate(PARTS, WIDTH) if self.numbers else ():
+                if self.sums.payload.kept <= index < source.sums.payload.kept:
                     self.sums.leave_out(new_rows, part.sums, part.flags, windows_only=True)
             if not same_top:
                 self.sums.leave_out(new_rows, (scores.RANKED, scores.IN_TOP), RANKED | IN_TOP)
@@ -154,27 +155,27 @@ class Estimator:
                 self.sums.leave_out(new_rows, SEASONS.sums, SEASONS.flags)
         elif self.summed:
             self.sums.follow(self.cells, new_rows)
-        for old, new in zip(other.pairs, self.pairs):
+        for old, new in zip(source.pairs, self.pairs):
             new.adopt(old, rows, new_rows)
-        if self.histogram is not None and other.histogram is not None:
-            self.histogram.adopt(other.histogram, rows, new_rows)
+        if self.histogram is not None and source.histogram is not None:
+            self.histogram.adopt(source.histogram, rows, new_rows)
         if self.paid is not None:
-            if other.paid is not None and same_costs:
-                self.paid.adopt(other.paid, rows, new_rows)
+            if source.paid is not None and same_costs:
+                self.paid.adopt(source.paid, rows, new_rows)
             else:
                 self.paid.start(self.cells, new_rows)
         if self.residuals is not None:
-            if other.residuals is not None:
-                self.residuals.adopt(other.residuals, rows, new_rows)
+            if source.residuals is not None:
+                self.residuals.adopt(source.residuals, rows, new_rows)
             else:
                 self.residuals.follow(self.cells, new_rows)
-        if self.times is not None and other.times is not None:
-            self.times.adopt(other.times, rows, new_rows)
+        if self.times is not None and source.times is not None:
+            self.times.adopt(source.times, rows, new_rows)
 
     def begin(self, rows: Ints, outcomes: Ints) -> None:
         """Set how many outcomes these sequences had before; revisions of those are ignored."""
-        for one in self.accumulators():
-            one.begin(rows, outcomes)
+        for accumulator in self.accumulators():
+            accumulator.begin(rows, outcomes)
 
     # ---- readings of one sequence
 
@@ -188,7 +189,7 @@ class Estimator:
 
     def pairs_of(self, sequence: int) -> list[Floats]:
         """By sign (`CODES`), counts or weights of a sequence's pairs of neighbours: 00, 01, 10, 11."""
-        return [one.counted(np.array([sequence])).cells[0] for one in self.pairs]
+        return [accumulator.counted(np.array([sequence])).cells[0] for accumulator in self.pairs]
 
     def histogram_of(self, sequence: int) -> Floats | None:
         """A sequence's histogram of scores, (WIDTH,) counts or weights; None: it keeps none."""
@@ -217,13 +218,13 @@ class Estimator:
         if self.times is None or not length:
             return None
         cells, times = self.cells.table, self.times.table
-        size, n, known = cells.ring.shape[1], int(cells.n[sequence]), int(times.n[sequence])
+        size, n, timed = cells.ring.shape[1], int(cells.n[sequence]), int(times.n[sequence])
         ages = 1 + np.arange(min(n, size))
-        if known < len(ages):
+        if timed < len(ages):
             return None
         entries = cells.ring[sequence, (n - ages) % size]
         counts = entries != declaration.WITHDRAWN
-        ts = times.values[sequence, (known - ages) % size, 0].astype(np.int64)[counts]
+        ts = times.values[sequence, (timed - ages) % size, 0].astype(np.int64)[counts]
         places = declaration.cells_in(entries[counts]).astype(np.int64)
         keys = self.joint.keys_of(sequence)[places] if self.joint.places else keys_of(places, self.capacity)
         if not len(ts):
@@ -295,7 +296,7 @@ class ReferenceTables:
         self.table: Extents = zeros(Extents, rows)
         self.counts = Estimator("all", rows, capacity, False, True, joint=joint)
         #: By sequence, a cache of results from its counts, with the counts: they hardly ever change.
-        self.made: dict[int, tuple[tuple[Any, ...], Any]] = {}
+        self.results: dict[int, tuple[tuple[Any, ...], Any]] = {}
 
     def update(self, read: LogRows, pairs: npt.NDArray[np.int32], run: Run) -> None:
         """Add rows of the log; `pairs` are their codes by sign, (signs, n). `run` calls each loop."""
@@ -304,14 +305,14 @@ class ReferenceTables:
         extent = self._outcomes, self._span
         run(select, self.table, read.log, read.rows, *extent, cells.cell, pairs, into)
         self.counts.count(cells._replace(cell=into[0]), run=run)
-        for one, chosen in zip(self.counts.pairs, into[1:]):
-            one.count(unrevised(cells.sequence, cells.t1, chosen), run=run)
+        for accumulator, chosen in zip(self.counts.pairs, into[1:]):
+            accumulator.count(unrevised(cells.sequence, cells.t1, chosen), run=run)
 
     def attributes(self) -> Sequence[TableAttribute]:
         """Where all tables are; each has a row for each sequence."""
         return [TableAttribute(self), *self.counts.attributes()]
 
-    def adopt(self, other: ReferenceTables, rows: Ints, new_rows: Ints) -> None:
+    def adopt(self, source: ReferenceTables, rows: Ints, new_rows: Ints) -> None:
         """Copy `rows` of another reference of the same extent to `new_rows` of this one."""
-        copy_rows(other.table, rows, self.table, new_rows)
-        self.counts.adopt(other.counts, rows, new_rows)
+        copy_rows(source.table, rows, self.table, new_rows)
+        self.counts.adopt(source.counts, rows, new_rows)

@@ -31,8 +31,8 @@ class Clock(NamedTuple):
     advance_sums: Callable[..., None]
     #: now(table, q): where the clock is.
     now: Callable[..., int]
-    #: left(gap, parameter): what remains of a weight of 1 after a gap of the clock.
-    left: Callable[..., float]
+    #: weight_left(gap, parameter): what remains of a weight of 1 after a gap of the clock.
+    weight_left: Callable[..., float]
 
 
 @inner
@@ -55,7 +55,7 @@ def faded_loops(
     step of `CountSteps`. Tables of counts have columns `weights` and `touched`, (sequences, cells); those of
     sums have `sums`, (sequences, sums), and `touched`, by sequence.
     """
-    advance_counts, advance_sums, now, left = clock
+    advance_counts, advance_sums, now, remaining_weight = clock
 
     def owned(function: Function) -> Function:
         return inner(named(function, memory))
@@ -68,7 +68,7 @@ def faded_loops(
         kept = table.weights[q, cell]
         if kept == 0.0:
             return 0.0
-        kept *= left(now(table, q) - table.touched[q, cell], parameter)
+        kept *= remaining_weight(now(table, q) - table.touched[q, cell], parameter)
         return kept if kept >= NO_WEIGHT else 0.0
 
     @owned
@@ -90,15 +90,15 @@ def faded_loops(
     ) -> None:
         advance_sums(table, q, t1, parameter)
         if flags:
-            at = now(table, q)
-            decay = left(at - table.touched[q], parameter)
-            table.touched[q] = at
+            present = now(table, q)
+            decay = remaining_weight(present - table.touched[q], parameter)
+            table.touched[q] = present
             fold(kind, table.sums[q], table.sums[:, :0], flags, values, decay)
 
     @whole
     def read_sums(table: Any, kind: int, q: int, parameter: float, sums: Floats) -> None:
         copied(table.sums[q], sums)
-        finish(kind, sums, left(now(table, q) - table.touched[q], parameter))
+        finish(kind, sums, remaining_weight(now(table, q) - table.touched[q], parameter))
 
     def new_counts(rows: int, payload: Payload, parameter: float) -> Any:
         return zeros(counts, rows, weights=payload.width, touched=payload.width)
@@ -151,7 +151,7 @@ def now(table: Any, q: int) -> int:
 
 
 @inner
-def left(gap: int, parameter: float) -> float:
+def weight_left(gap: int, parameter: float) -> float:
     """A^gap."""
     return power(parameter, gap)
 
@@ -199,10 +199,8 @@ MEMORY = Memory(
     "fading:0.9",
     parse,
     repr,
-    *faded_loops(
-        "fading", FadingCounts, FadingSums, Clock(advance, advance, now, left), note, knows
-    ),
+    *faded_loops("fading", FadingCounts, FadingSums, Clock(advance, advance, now, weight_left), note, knows),
     whole=False,
     effective=lambda table, q, parameter, n: effective(n, parameter),
-    weight_left=lambda parameter, outcomes, ms: left(outcomes, parameter),
+    weight_left=lambda parameter, outcomes, ms: weight_left(outcomes, parameter),
 )

@@ -79,14 +79,14 @@ def measure(
         else:
             q, positives = sequences[i], asked.positives
             costs = paid[i] if len(paid) else unpaid
-            known = counted.known[i] != 0
+            knows_labels = counted.known[i] != 0
             cells = JointCells(counted.cells[i], index.keys[0, :0], asked.whole)
             if places:
                 keys, used = index.keys[q], np.int64(index.used[q])
                 count = put_in_order(keys, used, cells.weights, ordered, between, starts)
                 cells = JointCells(ordered.weights[:count], ordered.keys[:count], asked.whole)
                 into.n[i] = total_of(cells.weights)
-            memory = InMemory(cells, known, sums, scored, asked.whole, costs, by_label)
+            memory = InMemory(cells, knows_labels, sums, scored, asked.whole, costs, by_label)
             measure_cells(memory, classes, positives, q, asked.chance, into.values[i], into.reasons[i])
             positive[i] = NO_POSITIVE if asked.chance else positive_of(positives, q, classes.labels)
 
@@ -120,21 +120,21 @@ def measured(
         estimator.capacity, positives, estimator.numbers, chance, estimator.memory.whole,
         estimator.joint.table,
     )  # fmt: skip
-    step = block_of(*(one.payload for one in estimator.accumulators()))
+    step = block_of(*(accumulator.payload for accumulator in estimator.accumulators()))
     for start in range(0, len(sequences), step):
-        some = sequences[start : start + step]
+        chosen = sequences[start : start + step]
         block = viewed(into, slice(start, start + step))
-        positive = np.empty(len(some), dtype=np.int64)
-        summed = estimator.sums.summed(some, run) if estimator.summed else NO_SUMS
-        paid = estimator.paid.summed(some, run) if estimator.paid is not None else NO_SUMS
-        run(measure, estimator.cells.counted(some, run), summed, paid, some, asked, block, positive)
+        positive = np.empty(len(chosen), dtype=np.int64)
+        summed = estimator.sums.summed(chosen, run) if estimator.summed else NO_SUMS
+        paid = estimator.paid.summed(chosen, run) if estimator.paid is not None else NO_SUMS
+        run(measure, estimator.cells.counted(chosen, run), summed, paid, chosen, asked, block, positive)
         if ranked and rank is None and estimator.histogram is not None:
-            cells = estimator.histogram.counted(some, run).cells
-            each = np.ones(len(some), np.uint8)
-            run(payloads.rank_bins, cells, positive, each, block.values, block.reasons)
+            cells = estimator.histogram.counted(chosen, run).cells
+            selected = np.ones(len(chosen), np.uint8)
+            run(payloads.rank_bins, cells, positive, selected, block.values, block.reasons)
         elif ranked and rank is not None:
             table, kind = estimator.sums.table, estimator.sums.payload.kind
-            run(rank, table, kind, some, positive, NOTHING_ADDED, block.values, block.reasons)
+            run(rank, table, kind, chosen, positive, NOTHING_ADDED, block.values, block.reasons)
     return into
 
 

@@ -144,5 +144,5 @@ def canonical(name: str) -> str:
     """
     says = parse_signal(name)
     if says.errors:
-        return "/".join(parse_estimator(one).canonical for one in says.errors)
+        return "/".join(parse_estimator(estimator).canonical for estimator in says.errors)
     return f"{parse_estimator(says.estimator).canonical}:{says.measure}" if says.estimator else name

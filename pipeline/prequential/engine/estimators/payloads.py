@@ -109,8 +109,8 @@ def rank_bins(cells: Floats, positives: Ints, of_these: Bytes, values: Floats, r
             refuse_ranks(values[i], reasons[i])
             continue
         scored = False
-        for place in range(2 * scores.SCORE_BINS):
-            scored |= cells[i, place] > 0.0
+        for index in range(2 * scores.SCORE_BINS):
+            scored |= cells[i, index] > 0.0
         if scored:
             positive = cells[i, scores.POSITIVES : scores.POSITIVES + scores.SCORE_BINS]
             negative = cells[i, scores.NEGATIVES : scores.NEGATIVES + scores.SCORE_BINS]
@@ -171,17 +171,22 @@ def add_residual(sums: Floats, error: float, label: float) -> None:
         else:
             high = middle
     near = _SAME * (abs(x) + abs(label))
-    for place in range(max(0, low - 1), min(used, low + 1)):
-        at = _FIRST + COLUMNS * place
-        if abs(sums[at + MEAN] - x) <= near:
-            sums[at + WEIGHT] += 1.0
-            sums[at + LABELS] += label
-            sums[at + ERRORS] += abs(error)
+    for bin_number in range(max(0, low - 1), min(used, low + 1)):
+        offset = _FIRST + COLUMNS * bin_number
+        if abs(sums[offset + MEAN] - x) <= near:
+            sums[offset + WEIGHT] += 1.0
+            sums[offset + LABELS] += label
+            sums[offset + ERRORS] += abs(error)
             return
-    at = _FIRST + COLUMNS * low
-    for i in range(_FIRST + COLUMNS * used - 1, at - 1, -1):
+    offset = _FIRST + COLUMNS * low
+    for i in range(_FIRST + COLUMNS * used - 1, offset - 1, -1):
         sums[i + COLUMNS] = sums[i]
-    sums[at + WEIGHT], sums[at + MEAN], sums[at + LABELS], sums[at + ERRORS] = 1.0, x, label, abs(error)
+    sums[offset + WEIGHT], sums[offset + MEAN], sums[offset + LABELS], sums[offset + ERRORS] = (
+        1.0,
+        x,
+        label,
+        abs(error),
+    )
     if used < BINS:
         sums[_USED] = used + 1
     else:
@@ -192,26 +197,26 @@ def add_residual(sums: Floats, error: float, label: float) -> None:
 def _merge(sums: Floats) -> None:
     """Merge two neighbours if there is one bin too many."""
     best, least = 0, -1.0
-    for place in range(BINS):
-        at = _FIRST + COLUMNS * place
-        apart = sums[at + COLUMNS + MEAN] - sums[at + MEAN]
-        loss = (sums[at + WEIGHT] + sums[at + COLUMNS + WEIGHT]) * apart
+    for bin_number in range(BINS):
+        offset = _FIRST + COLUMNS * bin_number
+        apart = sums[offset + COLUMNS + MEAN] - sums[offset + MEAN]
+        loss = (sums[offset + WEIGHT] + sums[offset + COLUMNS + WEIGHT]) * apart
         if least < 0.0 or loss < least:
-            best, least = place, loss
-    at = _FIRST + COLUMNS * best
-    weight = sums[at + WEIGHT] + sums[at + COLUMNS + WEIGHT]
-    apart = sums[at + COLUMNS + MEAN] - sums[at + MEAN]
-    sums[at + MEAN] += apart * (sums[at + COLUMNS + WEIGHT] / weight)
-    sums[at + WEIGHT] = weight
-    sums[at + LABELS] += sums[at + COLUMNS + LABELS]
-    sums[at + ERRORS] += sums[at + COLUMNS + ERRORS]
+            best, least = bin_number, loss
+    offset = _FIRST + COLUMNS * best
+    weight = sums[offset + WEIGHT] + sums[offset + COLUMNS + WEIGHT]
+    apart = sums[offset + COLUMNS + MEAN] - sums[offset + MEAN]
+    sums[offset + MEAN] += apart * (sums[offset + COLUMNS + WEIGHT] / weight)
+    sums[offset + WEIGHT] = weight
+    sums[offset + LABELS] += sums[offset + COLUMNS + LABELS]
+    sums[offset + ERRORS] += sums[offset + COLUMNS + ERRORS]
     _drop(sums, best + 1, BINS + 1)
 
 
 @inner
-def _drop(sums: Floats, place: int, used: int) -> None:
+def _drop(sums: Floats, bin_number: int, used: int) -> None:
     """Remove one of `used` bins."""
-    for i in range(_FIRST + COLUMNS * place, _FIRST + COLUMNS * (used - 1)):
+    for i in range(_FIRST + COLUMNS * bin_number, _FIRST + COLUMNS * (used - 1)):
         sums[i] = sums[i + COLUMNS]
     for i in range(_FIRST + COLUMNS * (used - 1), _FIRST + COLUMNS * used):
         sums[i] = 0.0
@@ -222,13 +227,13 @@ def fade_residuals(sums: Floats, decay: float) -> None:
     """Multiply weights and sums by a decay; remove bins without a weight."""
     if decay == 1.0:
         return
-    for place in range(int(sums[_USED]) - 1, -1, -1):
-        at = _FIRST + COLUMNS * place
-        sums[at + WEIGHT] *= decay
-        sums[at + LABELS] *= decay
-        sums[at + ERRORS] *= decay
-        if sums[at + WEIGHT] < NO_WEIGHT:
-            _drop(sums, place, int(sums[_USED]))
+    for bin_number in range(int(sums[_USED]) - 1, -1, -1):
+        offset = _FIRST + COLUMNS * bin_number
+        sums[offset + WEIGHT] *= decay
+        sums[offset + LABELS] *= decay
+        sums[offset + ERRORS] *= decay
+        if sums[offset + WEIGHT] < NO_WEIGHT:
+            _drop(sums, bin_number, int(sums[_USED]))
             sums[_USED] -= 1.0
 
 
@@ -313,10 +318,10 @@ def follow(table: ErrorPairs, log: Log, rows: Ints32, alarms: Alarms) -> None:
     The autocorrelation of lag 1 uses the outcomes from the sequence's first one to the alarm's. A test for
     drift assumes that it is 0 (2015 paper, proposition 8).
     """
-    known = np.empty(len(rows))
+    autocorrelations = np.empty(len(rows))
     raised = np.zeros(len(rows), np.uint8)
     for alarm in range(alarms.raised[0]):
-        raised[alarms.place[alarm]] = 1
+        raised[alarms.position[alarm]] = 1
     for i in range(len(rows)):
         row = rows[i]
         if log.kind[row] != OUTCOME:
@@ -329,6 +334,8 @@ def follow(table: ErrorPairs, log: Log, rows: Ints32, alarms: Alarms) -> None:
         table.last[q] = 1 + wrong
         if raised[i]:
             counts = table.counts[q]
-            known[i] = autocorrelation(float(counts[0]), float(counts[1]), float(counts[2]), float(counts[3]))
+            autocorrelations[i] = autocorrelation(
+                float(counts[0]), float(counts[1]), float(counts[2]), float(counts[3])
+            )
     for alarm in range(alarms.raised[0]):
-        alarms.autocorrelation[alarm] = known[alarms.place[alarm]]
+        alarms.autocorrelation[alarm] = autocorrelations[alarms.position[alarm]]

@@ -20,9 +20,9 @@ from prequential.engine.compiled.kernel import (
     Ints32,
     allocating,
     capacity_for,
+    copy_of_rows,
     inner,
     kernel,
-    taken,
     zeros,
 )
 from prequential.engine.estimators import declaration, payloads, sums
@@ -199,11 +199,11 @@ class CellNumbers:
         self.table.keys[row, : len(keys)], self.table.used[row] = keys, len(keys)
         lay_out(self.table, row, len(keys))
 
-    def adopt(self, other: CellNumbers, rows: Ints, new_rows: Ints) -> None:
+    def adopt(self, source: CellNumbers, rows: Ints, new_rows: Ints) -> None:
         """Copy rows of other numbers to rows of these."""
-        self.widen(other.places)
+        self.widen(source.places)
         for row, new in zip(rows.tolist(), new_rows.tolist()):
-            self.put(new, other.keys_of(row))
+            self.put(new, source.keys_of(row))
 
     def keys_of(self, row: int) -> Ints32:
         """The keys of a sequence's cells by number: a view."""
@@ -220,7 +220,7 @@ class CellNumbers:
         if not self.places:
             return self
         part = CellNumbers(0, 0)
-        part.table = taken(self.table, rows, "slots")
+        part.table = copy_of_rows(self.table, rows, "slots")
         return part
 
 

@@ -169,11 +169,11 @@ def _fade(sums: Floats, decay: float) -> None:
 
     The weights decide, not each sum: a sum of errors may be small, since it has the scale of the labels.
     """
-    for place in range(scores.SIZE):
-        sums[place] *= decay
+    for index in range(scores.SIZE):
+        sums[index] *= decay
     if not is_any(sums):
-        for place in range(scores.SIZE):
-            sums[place] = 0.0
+        for index in range(scores.SIZE):
+            sums[index] = 0.0
 
 
 # The operations of memories
@@ -232,8 +232,8 @@ def fold(kind: int, sums: Floats, rests: Floats, flags: int, values: Floats, dec
         elif kind == declaration.RESIDUALS:
             fade_residuals(sums, decay)
         else:
-            for place in range(len(sums)):
-                sums[place] *= decay
+            for index in range(len(sums)):
+                sums[index] *= decay
     add(kind, sums, rests, flags, values, 1.0)
     if kind == declaration.NUMBER_SCORES:
         _add_label(sums, values[VALUE], decay)
@@ -249,5 +249,5 @@ def finish(kind: int, sums: Floats, decay: float) -> None:
     elif kind == declaration.RESIDUALS:
         fade_residuals(sums, decay)
     else:
-        for place in range(len(sums)):
-            sums[place] *= decay
+        for index in range(len(sums)):
+            sums[index] *= decay

@@ -61,20 +61,20 @@ def new_sums(rows: int, payload: declaration.Payload, parameter: float) -> Windo
 
 
 @inlined
-def _put_count(table: WindowCounts, q: int, place: int, cell: int, had_label: int) -> None:
+def _put_count(table: WindowCounts, q: int, slot: int, cell: int, had_label: int) -> None:
     """Put an outcome in `cell`, or WITHDRAWN, at a place that has none."""
     if cell == declaration.WITHDRAWN:
-        table.ring[q, place] = declaration.WITHDRAWN
+        table.ring[q, slot] = declaration.WITHDRAWN
     else:
-        table.ring[q, place] = declaration.entry_of(cell, had_label)
+        table.ring[q, slot] = declaration.entry_of(cell, had_label)
         table.cells[q, cell] += 1
         table.known[q] += had_label
 
 
 @inlined
-def _remove_count(table: WindowCounts, q: int, place: int) -> None:
+def _remove_count(table: WindowCounts, q: int, slot: int) -> None:
     """Take the outcome at a place out of its cell, if it is in one."""
-    entry = np.int64(table.ring[q, place])
+    entry = np.int64(table.ring[q, slot])
     if entry != declaration.WITHDRAWN:
         table.cells[q, declaration.cell_in(entry)] -= 1
         table.known[q] -= declaration.had_label_of(entry)
@@ -84,10 +84,10 @@ def _remove_count(table: WindowCounts, q: int, place: int) -> None:
 def add_count(table: WindowCounts, q: int, cell: int, had_label: int, t1: int, parameter: float) -> None:
     """Add an outcome of sequence `q` in `cell`; a full window drops its oldest outcome."""
     n, size = table.n[q], table.ring.shape[1]
-    place = n % size
+    slot = n % size
     if n >= size:
-        _remove_count(table, q, place)
-    _put_count(table, q, place, cell, had_label)
+        _remove_count(table, q, slot)
+    _put_count(table, q, slot, cell, had_label)
     table.n[q] = n + 1
 
 
@@ -102,21 +102,21 @@ def revise(table: WindowCounts, q: int, number: int, cell: int, now: int, had_la
 
 
 @inlined
-def _put(table: WindowSums, kind: int, q: int, place: int, flags: int, values: Floats) -> None:
+def _put(table: WindowSums, kind: int, q: int, slot: int, flags: int, values: Floats) -> None:
     """Put an outcome with these flags at a place that has none; 0: it has no scores."""
-    table.flags[q, place] = flags
+    table.flags[q, slot] = flags
     if kind == declaration.RIGHT_OR_WRONG or flags:
-        copied(values, table.values[q, place])
+        copied(values, table.values[q, slot])
         is_summed = kind != declaration.LOSSES
         if is_summed and add_with_label(kind, table.sums[q], table.rests[q], flags, values, 1.0):
             table.lost[q] = 1
 
 
 @inlined
-def _remove(table: WindowSums, kind: int, q: int, place: int) -> None:
+def _remove(table: WindowSums, kind: int, q: int, slot: int) -> None:
     """Remove the outcome at a place."""
-    flags, values = np.int64(table.flags[q, place]), table.values[q, place]
-    table.flags[q, place] = 0
+    flags, values = np.int64(table.flags[q, slot]), table.values[q, slot]
+    table.flags[q, slot] = 0
     if kind == declaration.LOSSES:
         for i in range(len(values)):
             values[i] = 0.0
@@ -134,10 +134,10 @@ def _sum_up(table: WindowSums, kind: int, q: int) -> None:
         table.sums[q, i] = 0.0
         for rest in range(table.rests.shape[2]):
             table.rests[q, i, rest] = 0.0
-    for place in range(table.flags.shape[1]):
-        flags = np.int64(table.flags[q, place])
+    for slot in range(table.flags.shape[1]):
+        flags = np.int64(table.flags[q, slot])
         if flags:
-            values = table.values[q, place]
+            values = table.values[q, slot]
             if add_with_label(kind, table.sums[q], table.rests[q], flags, values, 1.0):
                 table.lost[q] = 1
 
@@ -148,10 +148,10 @@ def add_sums(
 ) -> None:
     """Add an outcome of sequence `q`; a full window drops its oldest outcome."""
     n, size = table.n[q], table.flags.shape[1]
-    place = n % size
+    slot = n % size
     if n >= size:
-        _remove(table, kind, q, place)
-    _put(table, kind, q, place, flags, values)
+        _remove(table, kind, q, slot)
+    _put(table, kind, q, slot, flags, values)
     table.n[q] = n + 1
 
 
@@ -173,10 +173,10 @@ def _span(table: WindowSums, q: int) -> tuple[int, int]:
 
 
 @inlined
-def _next(place: int, size: int) -> int:
+def _next(slot: int, size: int) -> int:
     """The place of the next outcome in the ring: a division would take as long as all that is done there."""
-    place += 1
-    return 0 if place == size else place
+    slot += 1
+    return 0 if slot == size else slot
 
 
 @inner
@@ -187,10 +187,10 @@ def _add_losses(table: WindowSums, q: int, sums: Floats) -> None:
     n, start = last - first, first % size
     for i in range(table.values.shape[2]):
         total = 0.0
-        for place in range(start, min(size, start + n)):
-            total += table.values[q, place, i]
-        for place in range(start + n - size):
-            total += table.values[q, place, i]
+        for slot in range(start, min(size, start + n)):
+            total += table.values[q, slot, i]
+        for slot in range(start + n - size):
+            total += table.values[q, slot, i]
         sums[i] = total
     sums[table.values.shape[2]] = float(n)
 
@@ -207,11 +207,11 @@ def read_sums(table: WindowSums, kind: int, q: int, parameter: float, sums: Floa
             sums[i] = 0.0
         size = table.flags.shape[1]
         first, last = _span(table, q)
-        place = first % size
+        slot = first % size
         for _ in range(first, last):
-            if table.flags[q, place]:
-                add_residual(sums, table.values[q, place, ERROR], table.values[q, place, VALUE])
-            place = _next(place, size)
+            if table.flags[q, slot]:
+                add_residual(sums, table.values[q, slot, ERROR], table.values[q, slot, VALUE])
+            slot = _next(slot, size)
     else:
         scores.read_exactly(table.sums[q], table.rests[q], sums)
 
@@ -225,18 +225,18 @@ def _sides(table: WindowSums, q: int, p: Floats, is_positive: Bytes) -> int:
     """
     size = table.flags.shape[1]
     first, last = _span(table, q)
-    n, said, place = 0, 0, first % size
+    n, first_basis, slot = 0, 0, first % size
     for _ in range(first, last):
-        flags = np.int64(table.flags[q, place])
+        flags = np.int64(table.flags[q, slot])
         if flags & outcomes.SCORED:
-            which = flags & (outcomes.NO_POSITIVE | outcomes.POSITIVE_IS_ONE)
-            if which & outcomes.NO_POSITIVE or (n and which != said):
+            basis = flags & (outcomes.NO_POSITIVE | outcomes.POSITIVE_IS_ONE)
+            if basis & outcomes.NO_POSITIVE or (n and basis != first_basis):
                 return -1
-            said = which
-            p[n] = table.values[q, place, POSITIVE]
+            first_basis = basis
+            p[n] = table.values[q, slot, POSITIVE]
             is_positive[n] = (flags & IS_POSITIVE) != 0
             n += 1
-        place = _next(place, size)
+        slot = _next(slot, size)
     return n
 
 

@@ -66,18 +66,18 @@ def of_weights(phases: Phases, classes: int, names: CauseNames) -> list[Cause]:
         Cause("class_ratio", by_label - max(0.0, selected), _ratios(before, after, classes, names)),
         Cause("persistence", by_repeat - by_label, {}),
     ]
-    weighed = [one for one in weighed if one.share > 0]
-    total = math.fsum(one.share for one in weighed)
-    return [one._replace(share=one.share / max(1.0, total)) for one in weighed]
+    weighed = [cause for cause in weighed if cause.share > 0]
+    total = math.fsum(cause.share for cause in weighed)
+    return [cause._replace(share=cause.share / max(1.0, total)) for cause in weighed]
 
 
 def phases_of_labels(phases: Phases, classes: int) -> tuple[Phase, Phase]:
     """The phases to compare for labels, and whether they repeat the one before."""
     first = history.CLASSES + history.PER_CLASS * np.arange(classes)
     repeated = phases.clusters.cells[:, first + history.REPEATED]
-    others = phases.clusters.cells[:, first + history.LABELLED] - repeated
+    not_repeated = phases.clusters.cells[:, first + history.LABELLED] - repeated
     wide = max(dependence(phase, classes) for phase in (phases.before, phases.after))
-    return phases.of_groups(np.column_stack((repeated, others)), wide)
+    return phases.of_groups(np.column_stack((repeated, not_repeated)), wide)
 
 
 def dependence(phase: Phase, classes: int) -> float:
@@ -93,11 +93,14 @@ def dependence(phase: Phase, classes: int) -> float:
 
 def _ratios(before: Phase, after: Phase, classes: int, names: CauseNames) -> dict[str, Any]:
     """The class whose share of labels moved most, and both shares."""
-    some, now = levels.of_labels(before, classes).n / before.n, levels.of_labels(after, classes).n / after.n
-    most = int(np.argmax(np.abs(now - some)))
+    former, present = (
+        levels.of_labels(before, classes).n / before.n,
+        levels.of_labels(after, classes).n / after.n,
+    )
+    most = int(np.argmax(np.abs(present - former)))
     if most >= len(names.classes):
         return {}
-    return {"class": names.classes[most], "before": float(some[most]), "after": float(now[most])}
+    return {"class": names.classes[most], "before": float(former[most]), "after": float(present[most])}
 
 
 def _selection(before: Phase, after: Phase, predictions: tuple[Counts, Counts], classes: int) -> float:
@@ -120,15 +123,15 @@ def _selection(before: Phase, after: Phase, predictions: tuple[Counts, Counts], 
     if not math.fsum(expected):
         return 0.0
     weights = expected / math.fsum(expected)
-    some = weights > 0
-    off = math.fsum((met1[some] - total * weights[some]) ** 2 / (total * weights[some]))
-    if off < levels.SURELY * levels.SURELY + 2 * (int(some.sum()) - 1):
+    possible = weights > 0
+    off = math.fsum((met1[possible] - total * weights[possible]) ** 2 / (total * weights[possible]))
+    if off < levels.SURELY * levels.SURELY + 2 * (int(possible.sum()) - 1):
         return 0.0
     predicted0 = levels.of_classes(before, classes, history.PREDICTED, history.PREDICTED_LOSS)
     predicted1 = levels.of_classes(after, classes, history.PREDICTED, history.PREDICTED_LOSS)
-    known = predicted0.n >= levels.KNOWN
+    frequent = predicted0.n >= levels.KNOWN
     former = np.full(classes, before.mean)
-    former[known] = predicted0.loss[known] / predicted0.n[known]
+    former[frequent] = predicted0.loss[frequent] / predicted0.n[frequent]
     change = after.mean - before.mean
     return math.fsum((predicted1.n / after.n - weights) * former) / change if change else 0.0
 
@@ -138,11 +141,11 @@ def at_former_ratio(before: Phase, after: Phase, classes: int) -> float | None:
 
     None where a class that had labels before has had none since, or no class had labels before.
     """
-    some, now = levels.of_labels(before, classes), levels.of_labels(after, classes)
-    seen = some.n > 0
-    if not seen.any() or (now.n[seen] == 0).any():
+    former, present = levels.of_labels(before, classes), levels.of_labels(after, classes)
+    seen = former.n > 0
+    if not seen.any() or (present.n[seen] == 0).any():
         return None
-    return math.fsum(some.n[seen] * now.loss[seen] / now.n[seen]) / math.fsum(some.n)
+    return math.fsum(former.n[seen] * present.loss[seen] / present.n[seen]) / math.fsum(former.n)
 
 
 class Others(NamedTuple):
@@ -152,7 +155,9 @@ class Others(NamedTuple):
     models: int
 
 
-def of_circumstances(phases: Phases, names: CauseNames, others: Callable[[], Others] | None) -> list[Cause]:
+def of_circumstances(
+    phases: Phases, names: CauseNames, read_others: Callable[[], Others] | None
+) -> list[Cause]:
     """Label latency, version, coverage: the share of each in what weights leave unexplained."""
     by_circumstance = []
     for cause, n, loss, count in (
@@ -166,21 +171,25 @@ def of_circumstances(phases: Phases, names: CauseNames, others: Callable[[], Oth
         detail: dict[str, Any] = {}
         if cause == "model_version" and share >= LEAST_SHARE:
             detail = _version(before, after, names)
-            about = Others(0, 0) if others is None else others()
-            if about.models:
-                detail["other_models"] = about._asdict()
-                share = 0.0 if about.worse == about.models else share
+            other_models = Others(0, 0) if read_others is None else read_others()
+            if other_models.models:
+                detail["other_models"] = other_models._asdict()
+                share = 0.0 if other_models.worse == other_models.models else share
         by_circumstance.append(Cause(cause, share, detail))
     if phases.of_predictions is not None:
         by_circumstance.append(_coverage(*phases.of_predictions, phases.binary))
-    return [one._replace(share=min(1.0, one.share)) for one in by_circumstance if one.share > 0]
+    return [
+        circumstance._replace(share=min(1.0, circumstance.share))
+        for circumstance in by_circumstance
+        if circumstance.share > 0
+    ]
 
 
 def versions_moved(before: Phase, after: Phase) -> bool:
     """Whether a version has surely another share of outcomes."""
     columns = slice(history.VERSION, history.VERSION + history.VERSIONS)
-    some, now = before.cells[columns], after.cells[columns]
-    return bool(some.any() and now.any()) and most_moved(some, now) is not None
+    former, present = before.cells[columns], after.cells[columns]
+    return bool(former.any() and present.any()) and most_moved(former, present) is not None
 
 
 def _version(before: Phase, after: Phase, names: CauseNames) -> dict[str, Any]:
@@ -262,12 +271,12 @@ def of_shares(phases: Phases, classes: int, names: CauseNames) -> Cause | None:
             (history.LABELLED, history.LABELLED_LOSS), (history.PREDICTED, history.PREDICTED_LOSS)
         )
     ]  # fmt: skip
-    labels, predicted = (most_moved(some, now, _LIKELY) for some, now in both)
+    labels, predicted = (most_moved(former, present, _LIKELY) for former, present in both)
     if labels is None or predicted is None or labels[0] >= len(names.classes):
         return None
-    most, some, now = labels
+    most, former, present = labels
     then, later = (float(n[most]) / math.fsum(n) for n in both[1])
-    if (later - then) * (now - some) <= 0 or abs(later - then) < abs(now - some) / 2:
+    if (later - then) * (present - former) <= 0 or abs(later - then) < abs(present - former) / 2:
         return None
     return Cause("inputs", 0.0, {"class": names.classes[most], "before": then, "after": later})
 
@@ -282,15 +291,15 @@ def _dispersion(phases: Phases, classes: int) -> float:
     off, freedom = 0.0, 0
     for start, stop in ((phases.first, phases.middle[0]), (phases.middle[1], phases.last)):
         # Blocks that end in the same stretch belong to it.
-        place = np.cumsum(phases.clusters.n[start:stop]) // _STRETCH
-        _, first = np.unique(place, return_index=True)
+        stretch = np.cumsum(phases.clusters.n[start:stop]) // _STRETCH
+        _, first = np.unique(stretch, return_index=True)
         if not len(first):
             continue
-        some = np.add.reduceat(labelled[start:stop].astype(np.float64), first, axis=0)
-        expected = np.outer(some.sum(axis=1), some.sum(axis=0)) / max(1.0, some.sum())
-        known = expected > 0
-        off += math.fsum((some[known] - expected[known]) ** 2 / expected[known])
-        freedom += (int(known.any(axis=1).sum()) - 1) * (int(known.any(axis=0).sum()) - 1)
+        observed = np.add.reduceat(labelled[start:stop].astype(np.float64), first, axis=0)
+        expected = np.outer(observed.sum(axis=1), observed.sum(axis=0)) / max(1.0, observed.sum())
+        possible = expected > 0
+        off += math.fsum((observed[possible] - expected[possible]) ** 2 / expected[possible])
+        freedom += (int(possible.any(axis=1).sum()) - 1) * (int(possible.any(axis=0).sum()) - 1)
     return max(1.0, off / freedom) if freedom > 0 else 1.0
 
 
@@ -309,15 +318,15 @@ def of_segments(phases: Phases, classes: int, names: CauseNames) -> Cause | None
     best: Cause | None = None
     for places in keys.values():
         columns = np.array([history.column_of_segment(classes, i) for i in places])
-        groups = [levels.of_columns(one, columns, columns + 1) for one in phases.of_columns(columns)]
+        groups = [levels.of_columns(phase, columns, columns + 1) for phase in phases.of_columns(columns)]
         moved = most_moved(groups[0].n, groups[1].n)
         if moved is None:
             continue
         share = share_of(*groups, new_explains=True)
         if share > 0 and (best is None or share > best.share):
-            most, some, now = moved
+            most, former, present = moved
             detail = {"segment": names.segments[places[most]]} if most < len(places) else {}
-            best = Cause("segment", min(1.0, share), {**detail, "before": some, "after": now})
+            best = Cause("segment", min(1.0, share), {**detail, "before": former, "after": present})
     return best
 
 
@@ -334,11 +343,11 @@ def where_it_changed(
     for i, name in enumerate(names.classes[:classes]):
         column = history.CLASSES + history.PER_CLASS * i
         places.append(("class", name, column + history.LABELLED, column + history.LABELLED_LOSS))
-    for what, name, n, loss in places:
+    for kind, name, n, loss in places:
         groups = [(float(phase.cells[n]), float(phase.cells[loss])) for phase in (before, after)]
         share = _alone(groups, before, after, change, binary)
         if share is not None and (best is None or share > best.share):
-            best = Cause(what, share, {what: name})
+            best = Cause(kind, share, {kind: name})
     return best
 
 
@@ -367,44 +376,46 @@ CLEAR_SHARE = 0.3
 
 
 def causes(
-    phases: Phases, classes: int, names: CauseNames, others: Callable[[], Others] | None = None
+    phases: Phases, classes: int, names: CauseNames, read_others: Callable[[], Others] | None = None
 ) -> list[Cause]:
     """The causes of a change of the level, the largest share first; `NOT_CLEAR` alone without one.
 
-    `others` returns how the other models of the stream fared; None: there are none.
+    `read_others` returns how the other models of the stream fared; None: there are none.
     """
     before, after, change = phases.before, phases.after, phases.change
     if not before.n or not after.n or not change:
         return [NOT_CLEAR]
     parts = of_weights(phases, classes, names)
-    where = where_it_changed(before, after, change, phases.binary, classes, names)
-    at = where.detail | {f"{where.cause}share_of": where.share} if where is not None else {}
+    located = where_it_changed(before, after, change, phases.binary, classes, names)
+    location = located.detail | {f"{located.cause}share_of": located.share} if located is not None else {}
     covered = phases.of_predictions is not None and coverages(*phases.of_predictions[2]) is not None
     mix = of_segments(phases, classes, names)
     explained = 0.0 if mix is None else mix.share
     surer = of_confidence(phases, classes, explained + math.fsum(cause.share for cause in parts))
     if surer is not None:
         parts.append(surer._replace(cause="selection") if covered else surer)
-    left = max(0.0, 1.0 - math.fsum(cause.share for cause in parts))
+    unexplained = max(0.0, 1.0 - math.fsum(cause.share for cause in parts))
     if mix is not None and covered:
-        parts.append(mix._replace(cause="selection", share=mix.share * left))
-        left *= 1.0 - mix.share
+        parts.append(mix._replace(cause="selection", share=mix.share * unexplained))
+        unexplained *= 1.0 - mix.share
         mix = None
-    about = of_circumstances(phases, names, others)
-    parts += [one._replace(share=one.share * left, detail=one.detail | at) for one in about]
-    left *= 1.0 - max((one.share for one in about), default=0.0)
+    circumstances = of_circumstances(phases, names, read_others)
+    parts += [
+        part._replace(share=part.share * unexplained, detail=part.detail | location) for part in circumstances
+    ]
+    unexplained *= 1.0 - max((part.share for part in circumstances), default=0.0)
     if mix is not None:
-        parts.append(mix._replace(share=mix.share * left))
-        left *= 1.0 - mix.share
-    if where is not None:
-        parts.append(where._replace(share=where.share * left))
-        left *= 1.0 - where.share
+        parts.append(mix._replace(share=mix.share * unexplained))
+        unexplained *= 1.0 - mix.share
+    if located is not None:
+        parts.append(located._replace(share=located.share * unexplained))
+        unexplained *= 1.0 - located.share
     other_inputs = None if covered else of_shares(phases, classes, names)
     if other_inputs is not None:
-        parts.append(other_inputs._replace(share=left))
+        parts.append(other_inputs._replace(share=unexplained))
     elif phases.differs_by_model:
-        parts.append(Cause("concept", left, {}))
+        parts.append(Cause("concept", unexplained, {}))
     # More than three digits aren't certain, and smaller differences don't change the order.
-    named = [one._replace(share=round(one.share, 3)) for one in parts if one.share >= LEAST_SHARE]
-    named.sort(key=lambda one: -one.share)
+    named = [part._replace(share=round(part.share, 3)) for part in parts if part.share >= LEAST_SHARE]
+    named.sort(key=lambda part: -part.share)
     return named if named and named[0].share >= CLEAR_SHARE else [NOT_CLEAR]

@@ -21,7 +21,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from prequential.engine.compiled import kernel as loops
-from prequential.engine.compiled.kernel import Floats, Ints, Ints32, grown, inlined, inner, records, taken
+from prequential.engine.compiled.kernel import (
+    Floats,
+    Ints,
+    Ints32,
+    copy_of_rows,
+    grown,
+    inlined,
+    inner,
+    records,
+)
 
 #: The longest length that follows from the data alone, and of how many halvings of it an owner begins with
 #: (21 ms).
@@ -114,10 +123,10 @@ def place_of(pool: ClusterPool, owner: int, k: int) -> int:
 
 
 @inlined
-def cells_of(pool: ClusterPool, owner: int, place: int) -> int:
+def cells_of(pool: ClusterPool, owner: int, row: int) -> int:
     """Where the cells of a cluster of the owner begin."""
     lines = pool.lines
-    return lines.cells[owner] + (place - lines.first[owner]) * lines.width[owner]
+    return lines.cells[owner] + (row - lines.first[owner]) * lines.width[owner]
 
 
 @inlined
@@ -219,25 +228,25 @@ def _insert(pool: ClusterPool, owner: int, k: int, key: int, number: int) -> int
     lines, blocks = pool.lines, pool.blocks
     used, first = lines.used[owner], lines.first[owner]
     free = blocks.order[first + used]
-    for at in range(used, k, -1):
-        blocks.order[first + at] = blocks.order[first + at - 1]
+    for index in range(used, k, -1):
+        blocks.order[first + index] = blocks.order[first + index - 1]
     blocks.order[first + k] = free
     lines.used[owner] = used + 1
-    place = first + free
-    blocks.number[place], blocks.key[place] = number, key
-    blocks.n[place] = blocks.mark[place] = 0
+    row = first + free
+    blocks.number[row], blocks.key[row] = number, key
+    blocks.n[row] = blocks.mark[row] = 0
     if len(pool.sums):
-        _clear(pool.sums, place)
-    start = cells_of(pool, owner, place)
+        _clear(pool.sums, row)
+    start = cells_of(pool, owner, row)
     for cell in range(start, start + lines.width[owner]):
         pool.cells[cell] = 0.0
-    return place
+    return row
 
 
 @inner
-def _clear(sums: Sums, place: int) -> None:
-    sums.persistent[place] = sums.majority[place] = 0
-    sums.lag[place] = sums.loss[place] = sums.squares[place] = sums.products[place] = 0.0
+def _clear(sums: Sums, row: int) -> None:
+    sums.persistent[row] = sums.majority[row] = 0
+    sums.lag[row] = sums.loss[row] = sums.squares[row] = sums.products[row] = 0.0
 
 
 @inner
@@ -258,21 +267,21 @@ def double_length(pool: ClusterPool, owner: int) -> None:
     lines.doubled[owner] += 1
     k = 0
     while k < lines.used[owner]:
-        place = place_of(pool, owner, k)
-        blocks.key[place] >>= 1
-        before = place_of(pool, owner, k - 1) if k else place
-        if not k or blocks.key[before] != blocks.key[place]:
+        row = place_of(pool, owner, k)
+        blocks.key[row] >>= 1
+        before = place_of(pool, owner, k - 1) if k else row
+        if not k or blocks.key[before] != blocks.key[row]:
             k += 1
             continue
-        if blocks.number[place] < blocks.number[before]:
-            blocks.number[before] = blocks.number[place]
+        if blocks.number[row] < blocks.number[before]:
+            blocks.number[before] = blocks.number[row]
             if len(pool.sums):
-                pool.sums.t1[before] = pool.sums.t1[place]
-        blocks.n[before] += blocks.n[place]
-        blocks.mark[before] = max(blocks.mark[before], blocks.mark[place])
+                pool.sums.t1[before] = pool.sums.t1[row]
+        blocks.n[before] += blocks.n[row]
+        blocks.mark[before] = max(blocks.mark[before], blocks.mark[row])
         if len(pool.sums):
-            _add(pool.sums, before, place)
-        to, source = cells_of(pool, owner, before), cells_of(pool, owner, place)
+            _add(pool.sums, before, row)
+        to, source = cells_of(pool, owner, before), cells_of(pool, owner, row)
         for cell in range(lines.width[owner]):
             pool.cells[to + cell] += pool.cells[source + cell]
         _take_out(pool, owner, k)
@@ -283,8 +292,8 @@ def _take_out(pool: ClusterPool, owner: int, k: int) -> None:
     """The k-th cluster's place is free: it comes behind all others."""
     first, used = pool.lines.first[owner], pool.lines.used[owner]
     free = pool.blocks.order[first + k]
-    for at in range(k, used - 1):
-        pool.blocks.order[first + at] = pool.blocks.order[first + at + 1]
+    for index in range(k, used - 1):
+        pool.blocks.order[first + index] = pool.blocks.order[first + index + 1]
     pool.blocks.order[first + used - 1] = free
     pool.lines.used[owner] = used - 1
 
@@ -317,8 +326,8 @@ def without_owners(pool: ClusterPool, owners: Sequence[int]) -> ClusterPool:
     lines.first[:], rows = together(lines.first, places)
     lines.cells[:], rows_of_cells = together(lines.cells, cells)
     pool.used[:] = used
-    sums = grown(taken(pool.sums, rows), 16) if len(pool.sums) else pool.sums
-    blocks, kept = grown(taken(pool.blocks, rows), 16), grown(pool.cells[rows_of_cells], 16)
+    sums = grown(copy_of_rows(pool.sums, rows), 16) if len(pool.sums) else pool.sums
+    blocks, kept = grown(copy_of_rows(pool.blocks, rows), 16), grown(pool.cells[rows_of_cells], 16)
     return pool._replace(blocks=blocks, sums=sums, cells=kept)
 
 

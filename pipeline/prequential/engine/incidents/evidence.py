@@ -84,10 +84,10 @@ def widening(before: LossSums, since: LossSums, binary: bool) -> float:
     mean, after = before.loss / before.n, since.loss / since.n
     together = before.products - mean * before.loss + since.products - after * since.loss
     apart = before.squares - mean * before.loss + since.squares - after * since.loss
-    known = _RUNS_KNOWN if binary else _RUNS_KNOWN * apart / (before.n + since.n)
-    if not apart + known > 0.0:
+    prior = _RUNS_KNOWN if binary else _RUNS_KNOWN * apart / (before.n + since.n)
+    if not apart + prior > 0.0:
         return 1.0
-    r = min(max((together + known * _RUNS) / (apart + known), 0.0), _MOST_RUNS)
+    r = min(max((together + prior * _RUNS) / (apart + prior), 0.0), _MOST_RUNS)
     return (1.0 + r) / (1.0 - r)
 
 

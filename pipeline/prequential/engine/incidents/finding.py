@@ -91,17 +91,19 @@ def locate(view: View, begin: int, latest: int, end: int) -> Change:
     clusters, parts = view.clusters, view.read_parts()
     near = (parts.ts >= begin - _EARLIER * view.length) & (parts.n > 0)
     if near.sum() < 2 or parts.ts[near][0] > begin:  # parts of so old clusters are gone
-        at = int(np.searchsorted(clusters.ts, begin))
-        return Change(begin, end, int(clusters.number[at]), int(clusters.t1[at]), begin)
+        index = int(np.searchsorted(clusters.ts, begin))
+        return Change(begin, end, int(clusters.number[index]), int(clusters.t1[index]), begin)
     parts = parts.part(near)
     n, loss = parts.n.cumsum()[:-1], parts.loss.cumsum()[:-1]
-    left, left_loss = parts.n.sum() - n, parts.loss.sum() - loss
-    apart = (left_loss / left - loss / n) * np.sqrt(n * left)
+    n_after, loss_after = parts.n.sum() - n, parts.loss.sum() - loss
+    apart = (loss_after / n_after - loss / n) * np.sqrt(n * n_after)
     places = parts.ts[1:] < latest + view.length
-    at = int(np.where(places, apart, -np.inf).argmax()) + 1
-    time = int(parts.ts[at])
+    index = int(np.where(places, apart, -np.inf).argmax()) + 1
+    time = int(parts.ts[index])
     first = min(int(np.searchsorted(clusters.ts, time - view.length / 2)), len(clusters.ts) - 1)
-    return Change(min(int(clusters.ts[first]), end), end, int(parts.number[at]), int(parts.t1[at]), time)
+    return Change(
+        min(int(clusters.ts[first]), end), end, int(parts.number[index]), int(parts.t1[index]), time
+    )
 
 
 class IncidentFinding(NamedTuple):
@@ -129,11 +131,11 @@ def examine(view: View, change: Change, deviation: float) -> IncidentFinding:
     before, after = phases.before, phases.after
     spans = (before, split), (after, len(since))
     levels = [_level(span, span.mean, deviation, count, view) for span, count in spans]
-    others = partial(change_of_others, view, change, phases.change)
-    causes = [one.message for one in attribution.causes(phases, view.classes, view.names, others)]
+    read_others = partial(change_of_others, view, change, phases.change)
+    causes = [cause.message for cause in attribution.causes(phases, view.classes, view.names, read_others)]
     baselines = {
-        name: {"before": some / max(1, before.n), "after": now / max(1, after.n)}
-        for name, some, now in (
+        name: {"before": former / max(1, before.n), "after": present / max(1, after.n)}
+        for name, former, present in (
             ("persistent", before.persistent, after.persistent), ("majority", before.majority, after.majority)
         )
     }  # fmt: skip
@@ -143,7 +145,7 @@ def examine(view: View, change: Change, deviation: float) -> IncidentFinding:
     ratio = at_former_ratio(before, after, view.classes) if weighed else None
     if ratio is not None:
         latter["at_former_class_ratio"] = ratio
-    outside = math.fsum(one["share"] for one in causes if one["cause"] in _NOT_THE_MODEL)
+    outside = math.fsum(cause["share"] for cause in causes if cause["cause"] in _NOT_THE_MODEL)
     details = {
         "segment": None,
         "change_point": {"outcome": change.outcome, "ts": change.ts, "prediction_ts": change.prediction_ts},
@@ -196,8 +198,8 @@ def change_of_others(view: View, change: Change, amount: float) -> Others:
     its level rose by half as much at least, and by more than its clusters vary.
     """
     worse = models = 0
-    for one in view.others:
-        clusters = one.clusters
+    for other_view in view.others:
+        clusters = other_view.clusters
         enough = clusters.n >= LEAST_OUTCOMES
         early = np.flatnonzero((clusters.ts < change.begin) & (clusters.mark < FORMER) & enough)[-MEMORY:]
         late = np.flatnonzero((clusters.ts >= change.begin) & (clusters.ts <= change.end) & enough)
@@ -233,7 +235,7 @@ def view_of(catalog: Catalog, history: ClusterHistory, owner: int, *, alone: boo
         partial(measured.read_parts, history, owner),
         int(history.owners.measure[owner]), classes,
         CauseNames(names, segments_of(catalog, history, owner), versions), now_of(history, owner),
-        None if alone else partial(_others, catalog, history, owner),
+        None if alone else partial(_other_views, catalog, history, owner),
     )  # fmt: skip
 
 
@@ -253,17 +255,17 @@ def now_of(history: ClusterHistory, owner: int) -> Now:
     return Now(int(history.owners.outcomes[owner]), int(history.owners.newest[owner]))
 
 
-def _others(catalog: Catalog, history: ClusterHistory, owner: int) -> list[View]:
+def _other_views(catalog: Catalog, history: ClusterHistory, owner: int) -> list[View]:
     """What is known of the other models of a model's stream."""
     owners, models = history.owners, []
     for row in _stream_of(catalog, owner).entities:
-        about = catalog.entities[row]
+        entity = catalog.entities[row]
         watched = row != owner and owners.owner[row] == row and owners.position[row]
-        if about is not None and watched and about.kind == MODEL:
+        if entity is not None and watched and entity.kind == MODEL:
             models.append(view_of(catalog, history, row, alone=True))
     return models
 
 
 def _stream_of(catalog: Catalog, row: int) -> Stream:
-    about = catalog.entity(row)
-    return catalog.streams[about.stream]
+    entity = catalog.entity(row)
+    return catalog.streams[entity.stream]

@@ -92,7 +92,7 @@ def is_due(history: ClusterHistory, owner: int, untimed: bool) -> bool:
     if begin <= owners.closed[owner]:
         return False
     owners.closed[owner] = begin
-    return owners.is_open[owner] > 0 or _decide(history, owner, stop, untimed).found
+    return owners.is_open[owner] > 0 or _decide(history, owner, stop, untimed).is_lasting
 
 
 @inner
@@ -117,10 +117,10 @@ def _decide(history: ClusterHistory, owner: int, stop: int, untimed: bool) -> De
     length = length_of(owners.fixed[owner], pool.lines.doubled[owner])
     budget = ROWS_OF_BUDGET if untimed else owners.budget[owner]
     for k in range(stop):
-        place = place_of(pool, owner, k)
-        means.n[k], means.loss[k] = pool.blocks.n[place], pool.sums.loss[place]
-        means.squares[k], means.products[k] = pool.sums.squares[place], pool.sums.products[place]
-        means.mark[k] = pool.blocks.mark[place]
+        row = place_of(pool, owner, k)
+        means.n[k], means.loss[k] = pool.blocks.n[row], pool.sums.loss[row]
+        means.squares[k], means.products[k] = pool.sums.squares[row], pool.sums.products[row]
+        means.mark[k] = pool.blocks.mark[row]
     days = WHOLE_DAYS
     if stop and length < clusters.DAY and owners.fixed[owner] == 0 and not untimed:
         first = pool.blocks.key[place_of(pool, owner, 0)]
@@ -171,8 +171,8 @@ def follow(
                 return i, e, NEEDS_ROOM
             e += 1
         entity = log.entity[i]
-        place = owners.position[entity]
-        if place and log.kind[i] == OUTCOME and log.sequence[i] - entities.first[entity] == place - 1:
+        position = owners.position[entity]
+        if position and log.kind[i] == OUTCOME and log.sequence[i] - entities.first[entity] == position - 1:
             owner = owners.owner[entity]
             if owner == entity:
                 if not _outcome(history, log, i, owner, positives, entities.stream[owner], untimed):
@@ -232,8 +232,8 @@ def _outcome(
             wanted = min(layout.MOST_CLASSES, 1 + max(log.label[i], log.prediction[i]))
         if wanted > classes or pool.lines.width[owner] == 0:
             return _lacks(history, owner, layout.OF_OUTCOMES, wanted, 0)
-        place = clusters.place_for(pool, owner, ts, log.number[i], owners.fixed[owner], untimed)
-        if place == clusters.NO_PLACE:
+        row = clusters.place_for(pool, owner, ts, log.number[i], owners.fixed[owner], untimed)
+        if row == clusters.NO_PLACE:
             return _lacks(history, owner, layout.OF_OUTCOMES, wanted, 0)
         part = clusters.part_for(
             history.parts, owner, ts, log.number[i], owners.fixed[owner], pool.lines.doubled[owner]
@@ -247,9 +247,9 @@ def _outcome(
                 parts.sums.t1[part] = t1
             parts.blocks.n[part] += 1
             parts.sums.loss[part] += loss
-        if place >= 0:
-            owners.cluster[owner] = pool.blocks.key[place]
-            _measure(history, log, i, owner, place, loss, untimed)
+        if row >= 0:
+            owners.cluster[owner] = pool.blocks.key[row]
+            _measure(history, log, i, owner, row, loss, untimed)
         owners.loss[owner] = loss
     owners.label[owner] = log.label[i] + 1
     owners.outcomes[owner] = log.number[i]
@@ -265,24 +265,24 @@ def _outcome(
 
 @inner
 def _measure(
-    history: ClusterHistory, log: Log, i: int, owner: int, place: int, loss: float, untimed: bool
+    history: ClusterHistory, log: Log, i: int, owner: int, row: int, loss: float, untimed: bool
 ) -> None:
     """Add an outcome to its cluster."""
     owners, pool = history.owners, history.outcomes
     blocks, sums, classes = pool.blocks, pool.sums, owners.classes[owner]
     ts, t1 = _times(log, i, untimed)
-    if blocks.n[place] == 0:
-        sums.t1[place] = t1
+    if blocks.n[row] == 0:
+        sums.t1[row] = t1
     before, bits = owners.loss[owner], log.bits[i]
-    blocks.n[place] += 1
+    blocks.n[row] += 1
     pool.lines.entries[owner] += 1
-    sums.persistent[place] += bits >> 1
-    sums.majority[place] += bits & 1
-    sums.lag[place] += t1 - ts
-    sums.loss[place] += loss
-    sums.squares[place] += loss * loss
-    sums.products[place] += loss * before
-    start = cells_of(pool, owner, place)
+    sums.persistent[row] += bits >> 1
+    sums.majority[row] += bits & 1
+    sums.lag[row] += t1 - ts
+    sums.loss[row] += loss
+    sums.squares[row] += loss * loss
+    sums.products[row] += loss * before
+    start = cells_of(pool, owner, row)
     latency = layout.latency_column(log.latency[i])
     _add(pool, start + layout.LATENCY + latency, 1.0)
     _add(pool, start + layout.LATENCY_LOSS + latency, loss)
@@ -301,11 +301,13 @@ def _measure(
         if owners.label[owner] == log.label[i] + 1:
             _add(pool, column + layout.REPEATED, 1.0)
             _add(pool, column + layout.REPEATED_LOSS, loss)
-        other = start + layout.CLASSES + layout.PER_CLASS * layout.class_column(log.prediction[i], classes)
-        _add(pool, other + layout.PREDICTED, 1.0)
-        _add(pool, other + layout.PREDICTED_LOSS, loss)
-    if _is_example(history, owner, place, loss, owners.binary[owner] > 0):
-        owners.example[owner] = blocks.number[place]
+        predicted_column = (
+            start + layout.CLASSES + layout.PER_CLASS * layout.class_column(log.prediction[i], classes)
+        )
+        _add(pool, predicted_column + layout.PREDICTED, 1.0)
+        _add(pool, predicted_column + layout.PREDICTED_LOSS, loss)
+    if _is_example(history, owner, row, loss, owners.binary[owner] > 0):
+        owners.example[owner] = blocks.number[row]
         history.examples[history.notes[layout.EXAMPLE_COUNT]] = i
         history.notes[layout.EXAMPLE_COUNT] += 1
 
@@ -316,12 +318,12 @@ def _add(pool: ClusterPool, cell: int, by: float) -> None:
 
 
 @inlined
-def _is_example(history: ClusterHistory, owner: int, place: int, loss: float, binary: bool) -> bool:
+def _is_example(history: ClusterHistory, owner: int, row: int, loss: float, binary: bool) -> bool:
     """Whether an outcome is the first bad one of its cluster: wrong, or of a loss above its mean."""
     blocks, sums = history.outcomes.blocks, history.outcomes.sums
-    if history.owners.example[owner] == blocks.number[place]:
+    if history.owners.example[owner] == blocks.number[row]:
         return False
-    return loss > 0.0 and (binary or loss * blocks.n[place] > sums.loss[place])
+    return loss > 0.0 and (binary or loss * blocks.n[row] > sums.loss[row])
 
 
 @inner
@@ -360,9 +362,9 @@ def _in_segment(history: ClusterHistory, owner: int, entity: int) -> bool:
     if slot > owners.segments[owner]:
         return _lacks(history, owner, layout.OF_OUTCOMES, 0, slot)
     cluster = owners.cluster[owner]
-    place = clusters.find_cluster(pool, owner, cluster) if cluster != NEVER else -1
-    if place >= 0:
-        start = cells_of(pool, owner, place)
+    row = clusters.find_cluster(pool, owner, cluster) if cluster != NEVER else -1
+    if row >= 0:
+        start = cells_of(pool, owner, row)
         column = start + layout.column_of_segment(owners.classes[owner], slot - 1)
         _add(pool, column, 1.0)
         _add(pool, column + 1, owners.loss[owner])
@@ -389,16 +391,16 @@ def _event(history: ClusterHistory, events: Events, e: int, untimed: bool) -> bo
     fixed = owners.fixed[model]
     if kind == WAITS:
         ts = min(events.ts[e], events.t1[e])
-        place = clusters.place_for(pool, model, ts, owners.predictions[model] + 1, fixed, untimed)
-        if place == clusters.NO_PLACE:
+        row = clusters.place_for(pool, model, ts, owners.predictions[model] + 1, fixed, untimed)
+        if row == clusters.NO_PLACE:
             return _lacks(history, model, layout.OF_PREDICTIONS, min(layout.MOST_CLASSES, code + 1), 0)
         owners.predictions[model] += 1
-        if place >= 0:
-            pool.blocks.n[place] += 1
+        if row >= 0:
+            pool.blocks.n[row] += 1
             pool.lines.entries[model] += 1
-            _add(pool, cells_of(pool, model, place) + column + layout.MADE, 1.0)
+            _add(pool, cells_of(pool, model, row) + column + layout.MADE, 1.0)
     else:
-        place = clusters.find_cluster(pool, model, key_of(events.ts[e], fixed, pool.lines.doubled[model]))
-        if place >= 0:
-            _add(pool, cells_of(pool, model, place) + column + layout.MET_LABEL, 1.0)
+        row = clusters.find_cluster(pool, model, key_of(events.ts[e], fixed, pool.lines.doubled[model]))
+        if row >= 0:
+            _add(pool, cells_of(pool, model, row) + column + layout.MET_LABEL, 1.0)
     return True

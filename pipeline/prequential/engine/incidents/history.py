@@ -178,9 +178,9 @@ def column_of_segment(classes: int, segment: int) -> int:
 @inlined
 def latency_column(latency: int) -> int:
     """The column of a label latency (ms)."""
-    left, column = latency >> _SHORTEST_BITS, 0
-    while left > 0 and column < LATENCIES - 1:
-        left >>= 2
+    remaining, column = latency >> _SHORTEST_BITS, 0
+    while remaining > 0 and column < LATENCIES - 1:
+        remaining >>= 2
         column += 1
     return column
 
@@ -274,11 +274,11 @@ def read(pool: ClusterPool, owner: int, fixed: int, halved: int = 0) -> OrderedC
     cells = pool.cells[start : start + places * width].reshape(places, width)[order].astype(np.float64)
     clusters, sums = cast("Any", pool.blocks), cast("Any", pool.sums)
     sums = sums[rows] if len(sums) else np.zeros(used, sums.dtype)
-    known = loops.columns_of(clusters[rows]) | loops.columns_of(sums)
-    fields: Any = (known[name] for name in OrderedClusters._fields[:-2])
+    by_name = loops.columns_of(clusters[rows]) | loops.columns_of(sums)
+    fields: Any = (by_name[name] for name in OrderedClusters._fields[:-2])
     wide = [field.astype(np.int64) if field.dtype == np.int32 else field for field in fields]
     doubled = int(lines.doubled[owner]) - halved
-    begins = [begin_of(key, fixed, doubled) for key in known["key"].tolist()]
+    begins = [begin_of(key, fixed, doubled) for key in by_name["key"].tolist()]
     return OrderedClusters._make((*wide, np.array(begins, dtype=np.int64), cells))
 
 

@@ -46,7 +46,7 @@ class Raised(NamedTuple):
 
 
 def alarm_of(
-    catalog: Catalog, about: Entity, stage: str, outcome: int, watch: Watch, statistic: float,
+    catalog: Catalog, entity: Entity, stage: str, outcome: int, watch: Watch, statistic: float,
     threshold: float, correlation: float, instance_id: str, ts: int,
 ) -> Alarm:  # fmt: skip
     """The alarm that a watch raised at outcome number `outcome` (from 1) of a sequence.
@@ -56,26 +56,26 @@ def alarm_of(
     of the errors up to this outcome; NaN, which is left out: it has no value. The id is the same for the same
     alarm, however often it is made.
     """
-    config, stream = watch.config, catalog.streams[about.stream]
-    key = stream.name, catalog.partition, about.model, about.segment, stage, config.detector
+    config, stream = watch.config, catalog.streams[entity.stream]
+    key = stream.name, catalog.partition, entity.model, entity.segment, stage, config.detector
     return Alarm(
         identity(*key, config.signal, watch.params, outcome, *catalog.loss),
         *key, config.signal, outcome, instance_id, ts, statistic, threshold, watch.params,
         msgspec.UNSET if correlation != correlation else correlation,
-        catalog.untimed or msgspec.UNSET, catalog.same_as(about.row, stage) or msgspec.UNSET,
+        catalog.untimed or msgspec.UNSET, catalog.same_as(entity.row, stage) or msgspec.UNSET,
     )  # fmt: skip
 
 
 def alarm_of_period(catalog: Catalog, due: PeriodDue, alarm: PeriodAlarm) -> Alarm:
     """The alarm that a period's forecast has raised."""
-    about, state = catalog.entity(due.model), due.state
-    stream, columns = catalog.streams[about.stream], catalog.columns
-    key = stream.name, catalog.partition, about.model, None, PERIOD, alarm.detector, alarm.signal
+    entity, state = catalog.entity(due.model), due.state
+    stream, columns = catalog.streams[entity.stream], catalog.columns
+    key = stream.name, catalog.partition, entity.model, None, PERIOD, alarm.detector, alarm.signal
     maturity = existing(due.forecast, "the forecast of a period with an alarm").maturity
     period = {"start": state.start, "end": state.end, "maturity": records.share_of(maturity)}
     return Alarm(
         identity(*key, state.start, *catalog.loss), *key, int(columns.entities.outcomes[due.model]), "",
-        int(columns.streams.clock[about.stream]), alarm.statistic, alarm.threshold, {}, period=period,
+        int(columns.streams.clock[entity.stream]), alarm.statistic, alarm.threshold, {}, period=period,
         untimed=catalog.untimed or msgspec.UNSET,
     )  # fmt: skip
 
@@ -149,9 +149,7 @@ class OpenIncident:
         if len(n) < LASTED or self.details["after"]["level"] - usual < LEAST_RISE * abs(usual):
             return False
         middle = (self.before + self.after) / 2.0
-        return all(
-            math.fsum(loss[start:]) > middle * math.fsum(n[start:]) for start in (0, len(n) - NEWEST)
-        )
+        return all(math.fsum(loss[start:]) > middle * math.fsum(n[start:]) for start in (0, len(n) - NEWEST))
 
     def observe(self, spans: Sequence[dict[str, Any]]) -> None:
         """Take over the levels of neighbouring clusters since the change, the oldest first.
@@ -181,10 +179,10 @@ class OpenIncident:
             self.alarm_count += 1
             if len(self.alarms) < _MOST_ALARMS:
                 self.alarms.append(noted.alarm)
-        for known in self.signals:
-            if is_same(known, noted.signal):
-                if known["level"] == WARNING and noted.alarm:
-                    known.update(noted.signal)
+        for signal in self.signals:
+            if is_same(signal, noted.signal):
+                if signal["level"] == WARNING and noted.alarm:
+                    signal.update(noted.signal)
                 return
         if len(self.signals) < MOST_SIGNALS:
             self.signals.append(dict(noted.signal))
@@ -195,19 +193,19 @@ def with_stage(
 ) -> list[dict[str, Any]]:
     """These signals, and those of a segment's stage once more as those of another stage."""
     rows = []
-    for one in signals:
-        if (one["segment"], one["stage"]) == (segment, source):
-            rows.append(one | {"stage": target})
-        rows.append(one)
+    for signal in signals:
+        if (signal["segment"], signal["stage"]) == (segment, source):
+            rows.append(signal | {"stage": target})
+        rows.append(signal)
     return rows
 
 
-def signal_of(one: Raised) -> dict[str, Any]:
+def signal_of(raised: Raised) -> dict[str, Any]:
     """The fields of an alarm's or a warning's signal in messages."""
-    alarm = one.alarm
+    alarm = raised.alarm
     return {
         "detector": alarm.detector, "signal": alarm.signal, "stage": alarm.stage, "segment": alarm.segment,
-        "outcome": alarm.outcome, "level": one.level,
+        "outcome": alarm.outcome, "level": raised.level,
     }  # fmt: skip
 
 

@@ -76,14 +76,14 @@ class Incidents:
 
     def add(self, row: int) -> None:
         """Watch an entity that is evaluated now: a model or a correction itself, a segment for its model."""
-        about = self._catalog.entity(row)
+        entity = self._catalog.entity(row)
         if row >= len(self.history.owners.position):
             self.history = history.with_entities(self.history, len(self._catalog.entities))
-        owners, stream = self.history.owners, self._catalog.streams[about.stream]
+        owners, stream = self.history.owners, self._catalog.streams[entity.stream]
         unwatched = not stream.evaluated or stream.config.incident_budget is None
-        if unwatched or about.kind in (BASELINE, BASELINE_AGE, AGE):
+        if unwatched or entity.kind in (BASELINE, BASELINE_AGE, AGE):
             return
-        is_owner = about.kind in (MODEL, CORRECTION)
+        is_owner = entity.kind in (MODEL, CORRECTION)
         owners.position[row] = 1 + stream.evaluated.index(watched_stage(stream.evaluated))
         owners.owner[row] = row if is_owner else self._model(row)
         owners.model[row] = self._model(row)
@@ -96,16 +96,16 @@ class Incidents:
 
     def forget(self, gone: Sequence[Entity]) -> Iterator[Fact]:
         """Drop these entities, and close their open incidents."""
-        for about in gone:
-            state = self.open.get(about.row)
+        for entity in gone:
+            state = self.open.get(entity.row)
             if state is not None:
-                yield from self._end(about, state, incident.CLOSED)
-        rows = [about.row for about in gone]
-        known: list[dict[int, Any]] = [
+                yield from self._end(entity, state, incident.CLOSED)
+        rows = [entity.row for entity in gone]
+        tables: list[dict[int, Any]] = [
             self.open, self.alarms, self.examples, self.noted, self.opened, self.graded
         ]  # fmt: skip
         for row in rows:
-            for by_owner in known:
+            for by_owner in tables:
                 by_owner.pop(row, None)
         self.history = history.without(self.history, rows)
 
@@ -114,21 +114,21 @@ class Incidents:
 
         The entity's history is that of one stage, whichever stage has alarms.
         """
-        about = self._entity(row)
-        owner = self.owner_of(about)
-        if not self._catalog.streams[about.stream].reports(target):
+        entity = self._entity(row)
+        owner = self.owner_of(entity)
+        if not self._catalog.streams[entity.stream].reports(target):
             return
         state = self.open.get(owner)
         if state is not None:
-            signals = incident.with_stage(state.signals, about.segment, source, target)
+            signals = incident.with_stage(state.signals, entity.segment, source, target)
             del signals[incident.MOST_SIGNALS :]
             if state.reported[1] == len(state.signals):  # there is nothing new to report
                 state.reported[1] = len(signals)
             state.signals = signals
         noted = []
-        for one in self.noted.get(owner, ()):
-            signals = incident.with_stage([one.signal], about.segment, source, target)
-            noted += [*(Noted(one.outcome, "", signal) for signal in signals[:-1]), one]
+        for former in self.noted.get(owner, ()):
+            signals = incident.with_stage([former.signal], entity.segment, source, target)
+            noted += [*(Noted(former.outcome, "", signal) for signal in signals[:-1]), former]
         if noted:
             self.noted[owner] = noted[-incident.MOST_SIGNALS :]
 
@@ -139,9 +139,9 @@ class Incidents:
     def _model(self, row: int) -> int:
         return int(self._catalog.columns.entities.model[row])
 
-    def owner_of(self, about: Entity) -> int:
+    def owner_of(self, entity: Entity) -> int:
         """Whose incidents its alarms belong to: of segments and stages at an age their model's."""
-        return self._model(about.row) if about.kind in (SEGMENT, AGE) else about.row
+        return self._model(entity.row) if entity.kind in (SEGMENT, AGE) else entity.row
 
     # ---- the log
 
@@ -156,14 +156,14 @@ class Incidents:
         self.history = past._replace(
             due=grown(past.due, len(self._catalog.entities)), examples=grown(past.examples, count)
         )
-        row = event = at = 0
-        while at < len(raised):
-            record, first = raised[at].record, at
-            while at < len(raised) and raised[at].record == record:
-                at += 1
+        row = event = index = 0
+        while index < len(raised):
+            record, first = raised[index].record, index
+            while index < len(raised) and raised[index].record == record:
+                index += 1
             stop = int(np.searchsorted(logs.outcomes.record[:count], record, side="right"))
             row, event = yield from self._follow(logs, positives, row, stop, event, records)
-            yield from self.raise_alarms(raised[first:at])
+            yield from self.raise_alarms(raised[first:index])
         _, event = yield from self._follow(logs, positives, row, count, event, records)
         self.follow_events(logs, event)
 
@@ -210,31 +210,35 @@ class Incidents:
         by_owner = np.split(rows[np.argsort(log.entity[rows], kind="stable")], np.cumsum(counts)[:-1])
         # Most of these are dropped again, so only those that stay need their ids.
         wanted: list[tuple[list[Any], int]] = []
-        for which in np.argsort(first).tolist():
-            kept: list[Any] = self.examples.setdefault(int(owners[which]), [])
-            _remember(kept, by_owner[which].tolist())
+        for group in np.argsort(first).tolist():
+            kept: list[Any] = self.examples.setdefault(int(owners[group]), [])
+            _remember(kept, by_owner[group].tolist())
             start = len(kept)
             while start and type(kept[start - 1]) is int:  # the new ones come last
                 start -= 1
-            wanted += [(kept, place) for place in range(start, len(kept))]
-        chosen = np.array([kept[place] for kept, place in wanted], dtype=np.int64)
+            wanted += [(kept, index) for index in range(start, len(kept))]
+        chosen = np.array([kept[index] for kept, index in wanted], dtype=np.int64)
         names = completed_ids(logs, records, log.record[chosen].astype(np.int64))
-        for (kept, place), number, name in zip(wanted, log.number[chosen].tolist(), names):
-            kept[place] = number, name
+        for (kept, index), number, name in zip(wanted, log.number[chosen].tolist(), names):
+            kept[index] = number, name
 
     # ---- alarms
 
     def raise_alarms(self, raised: list[Raised]) -> Iterator[Fact]:
         """Note alarms of one record, or of one time, of any models, for the incidents that they join."""
-        yield from (AlarmRaised(one.alarm) for one in raised if one.level == incident.ALARM)
-        for one in raised:
-            owner = self.owner_of(self._catalog.entity(one.entity))
+        yield from (
+            AlarmRaised(raised_alarm.alarm) for raised_alarm in raised if raised_alarm.level == incident.ALARM
+        )
+        for raised_alarm in raised:
+            owner = self.owner_of(self._catalog.entity(raised_alarm.entity))
             if not self.history.owners.position[owner]:
                 continue
-            is_alarm = one.level == incident.ALARM
+            is_alarm = raised_alarm.level == incident.ALARM
             self.alarms[owner] = self.alarms.get(owner, 0) + is_alarm
             outcome = now_of(self.history, owner).outcome
-            noted = Noted(outcome, one.alarm.id if is_alarm else "", incident.signal_of(one))
+            noted = Noted(
+                outcome, raised_alarm.alarm.id if is_alarm else "", incident.signal_of(raised_alarm)
+            )
             state = self.open.get(owner)
             if state is None:
                 kept = self.noted.setdefault(owner, [])
@@ -249,13 +253,13 @@ class Incidents:
 
     def _look(self, owner: int) -> Iterator[Fact]:
         """A cluster was closed: an incident opens, goes on, recovers or ends."""
-        stop, found = following.decision(self.history, owner, self._catalog.untimed)
+        stop, decision = following.decision(self.history, owner, self._catalog.untimed)
         means = self.history.scratch.means
         state = self.open.get(owner)
         if state is not None:
-            yield from self._continue(owner, state, means, stop, found)
-        elif found.found:
-            excess = found.excess
+            yield from self._continue(owner, state, means, stop, decision)
+        elif decision.is_lasting:
+            excess = decision.excess
             start = lasting.change_place(means, excess.start, stop, excess.mean)
             yield from self._begin(owner, means, start, stop, float(excess.mean), float(excess.deviation))
 
@@ -321,17 +325,19 @@ class Incidents:
         end = ts[stop - 1] + view.length if stop else 0
         latest = end - DAY if not self._catalog.untimed and end - ts[0] >= following.YOUNG else end
         if went.back >= lasting.RECOVERY and ts[went.back_from] <= latest:
-            at = went.back_from
-            state.recovered = {"outcome": int(clusters.number[at]), "ts": int(clusters.t1[at])}
-            self._find(owner, state, ts[at] - 1)
+            index = went.back_from
+            state.recovered = {"outcome": int(clusters.number[index]), "ts": int(clusters.t1[index])}
+            self._find(owner, state, ts[index] - 1)
             history.mark_clusters(
                 pool, owner, [k for k in range(len(ts)) if marks[k] == UNUSUAL or k in since], USUAL
             )
             yield from self._end(self._entity(owner), state, incident.RECOVERED)
             return
         start = went.further_from
-        if went.further >= decision.h and ts[start] <= latest and lasting.is_evident(
-            means, since[0], start, stop, FORMER, binary, float(decision.days)
+        if (
+            went.further >= decision.h
+            and ts[start] <= latest
+            and lasting.is_evident(means, since[0], start, stop, FORMER, binary, float(decision.days))
         ):
             self._find(owner, state, ts[start] - 1)
             yield from self._end(self._entity(owner), state, incident.CLOSED)
@@ -371,14 +377,14 @@ class Incidents:
         graded, lasting_ones = self.graded.get(owner, (0, 0))
         self.graded[owner] = graded + 1, lasting_ones + lasted
 
-    def _end(self, about: Entity, state: OpenIncident, status: str) -> Iterator[Fact]:
+    def _end(self, entity: Entity, state: OpenIncident, status: str) -> Iterator[Fact]:
         """End an incident."""
         if state.grade == incident.POSSIBLE:
-            self._count(about.row, 0)
+            self._count(entity.row, 0)
         state.status, state.now = status, None
-        yield _report(about, state)
-        del self.open[about.row]
-        self.history.owners.is_open[about.row] = 0
+        yield _report(entity, state)
+        del self.open[entity.row]
+        self.history.owners.is_open[entity.row] = 0
 
     def view(self, owner: int) -> View:
         """What is known of a model (its row), for attribution."""
@@ -386,9 +392,9 @@ class Incidents:
 
     def id_of(self, owner: int, opened: int) -> str:
         """The id of a model's incident that opened at this outcome."""
-        about, stream = self._entity(owner), self._stream(owner)
-        place = stream.name, self._catalog.partition, about.model
-        return identity(*place, "incident", opened, *self._catalog.loss)
+        entity, stream = self._entity(owner), self._stream(owner)
+        key = stream.name, self._catalog.partition, entity.model
+        return identity(*key, "incident", opened, *self._catalog.loss)
 
     def _entity(self, owner: int) -> Entity:
         return self._catalog.entity(owner)
@@ -402,12 +408,12 @@ def watched_stage(stages: tuple[str, ...]) -> str:
     return FINAL if FINAL in stages else stages[0]
 
 
-def _report(about: Entity, state: OpenIncident) -> IncidentChanged:
+def _report(entity: Entity, state: OpenIncident) -> IncidentChanged:
     """Mark a model's incident as reported in its present state."""
     state.revision += 1
     present = None if state.now is None else state.now["level"]
     state.reported = [state.details["severity"], len(state.signals), present]
-    return IncidentChanged(about)
+    return IncidentChanged(entity)
 
 
 def _mean(means: Means, start: int, stop: int) -> float:
@@ -424,10 +430,10 @@ def _remember(kept: list[Any], new: Sequence[Any]) -> None:
     >>> kept[:8], kept[8:11], len(kept)
     ([1, 3, 5, 7, 9, 11, 13, 15], [16, 17, 18], 25)
     """
-    at = 0
-    while at < len(new):
+    index = 0
+    while index < len(new):
         room = _REMEMBERED + 1 - len(kept)
-        kept += new[at : at + room]
-        at += room
+        kept += new[index : index + room]
+        index += room
         if len(kept) > _REMEMBERED:
             del kept[: len(kept) // 2 : 2]

@@ -137,7 +137,7 @@ class Excess(NamedTuple):
 class Decision(NamedTuple):
     """Whether there is a lasting worsening, and what it rests on."""
 
-    found: bool
+    is_lasting: bool
     excess: Excess
     h: float
     days: float  # that clusters span if they are shorter than a day, or else `evidence.WHOLE_DAYS`
@@ -264,17 +264,17 @@ def decide(scratch: Scratch, stop: int, binary: bool, clusters: float, days: flo
     shorter than a day, or else `evidence.WHOLE_DAYS`.
     """
     h, means = threshold(clusters), scratch.means
-    found = excess(means, stop, binary, h, scratch)
-    if found.start < 0 or found.usual < LEAST_USUAL or found.total < h:
-        return Decision(False, found, h, days)
-    start = change_place(means, found.start, stop, found.mean)  # S may have begun to rise before the level
-    return Decision(is_evident(means, 0, start, stop, UNUSUAL, binary, days), found, h, days)
+    largest = excess(means, stop, binary, h, scratch)
+    if largest.start < 0 or largest.usual < LEAST_USUAL or largest.total < h:
+        return Decision(False, largest, h, days)
+    start = change_place(
+        means, largest.start, stop, largest.mean
+    )  # S may have begun to rise before the level
+    return Decision(is_evident(means, 0, start, stop, UNUSUAL, binary, days), largest, h, days)
 
 
 @kernel
-def is_evident(
-    means: Means, first: int, start: int, stop: int, most: int, binary: bool, days: float
-) -> bool:
+def is_evident(means: Means, first: int, start: int, stop: int, most: int, binary: bool, days: float) -> bool:
     """Whether the clusters `start` to `stop` - 1 are worse than those from `first` on, by both tests.
 
     Clusters before `start` count if their mark is below `most`. `days` is that of `Decision`.
@@ -298,7 +298,7 @@ def deviation_at(level: float, before: float, deviation: float, binary: bool) ->
     (0.5, 0.6)
     """
     if binary:
-        p, usual = (min(max(one, _EDGE), 1.0 - _EDGE) for one in (level, before))
+        p, usual = (min(max(share, _EDGE), 1.0 - _EDGE) for share in (level, before))
         return deviation * max(1.0, math.sqrt(p * (1.0 - p) / (usual * (1.0 - usual))))
     return deviation * max(1.0, level / before) if before > 0.0 else deviation
 
@@ -336,20 +336,20 @@ def change_place(means: Means, start: int, stop: int, before: float) -> int:
     ones come after it, since a worsening lasts for `LASTING` clusters.
     """
     n, loss = means.n, means.loss
-    at, last = start, max(start, stop - LASTING)
+    cluster, last = start, max(start, stop - LASTING)
     for _ in range(3):  # the new level and its place depend on each other
         total, count = 0.0, 0
-        for i in range(at, stop):
+        for i in range(cluster, stop):
             if n[i] >= LEAST_OUTCOMES:
                 total += loss[i] / n[i]
                 count += 1
         if not count:
-            return at
+            return cluster
         middle = (before + total / count) / 2.0
         best, apart = -1e300, 0.0
         for i in range(stop - 1, max(-1, start - 1 - _EARLIER), -1):
             if n[i] >= LEAST_OUTCOMES:
                 apart += loss[i] / n[i] - middle
                 if apart > best and i <= last:
-                    best, at = apart, i
-    return at
+                    best, cluster = apart, i
+    return cluster

@@ -159,9 +159,9 @@ def of_repeats(phase: Phase, classes: int) -> Groups:
 
 def of_columns(phase: Phase, n: Ints, loss: Ints) -> Groups:
     """By these columns of counts, and of losses; outcomes in none of them are a group, too."""
-    some, lost = phase.cells[n], phase.cells[loss]
-    others = max(0.0, phase.n - math.fsum(some))
-    return Groups(np.append(some, others), np.append(lost, phase.loss - math.fsum(lost) if others else 0.0))
+    counted, lost = phase.cells[n], phase.cells[loss]
+    rest = max(0.0, phase.n - math.fsum(counted))
+    return Groups(np.append(counted, rest), np.append(lost, phase.loss - math.fsum(lost) if rest else 0.0))
 
 
 def shift(before: Groups, after: Groups, *, new_explains: bool = False) -> float:
@@ -176,12 +176,12 @@ def shift(before: Groups, after: Groups, *, new_explains: bool = False) -> float
     level = math.fsum(before.loss) / n0
     parts = []
     rows = (column.tolist() for column in (*before, *after))
-    for some, lost, now, lost_now in zip(*rows):
-        known = some >= KNOWN or not now
-        former = lost / some if some and known else level
-        if not known and new_explains:
-            former = lost_now / now
-        parts.append((now / n1 - some / n0) * former)
+    for former_n, lost, present_n, lost_now in zip(*rows):
+        is_known = former_n >= KNOWN or not present_n
+        former = lost / former_n if former_n and is_known else level
+        if not is_known and new_explains:
+            former = lost_now / present_n
+        parts.append((present_n / n1 - former_n / n0) * former)
     return math.fsum(parts)
 
 
@@ -197,9 +197,9 @@ def share_of(before: Groups, after: Groups, *, new_explains: bool = False) -> fl
 def most_moved(before: Floats, after: Floats, errors: float = SURELY) -> tuple[int, float, float] | None:
     """The group whose weight has moved most, and its weights; None unless by so many standard errors."""
     n0, n1 = math.fsum(before), math.fsum(after)
-    some, now = before / n0, after / n1
-    most = int(np.argmax(np.abs(now - some)))
+    former, present = before / n0, after / n1
+    most = int(np.argmax(np.abs(present - former)))
     pooled = (before[most] + after[most]) / (n0 + n1)
     error = math.sqrt(pooled * (1.0 - pooled) * (1.0 / n0 + 1.0 / n1))
-    w0, w1 = float(some[most]), float(now[most])
+    w0, w1 = float(former[most]), float(present[most])
     return (most, w0, w1) if abs(w1 - w0) > max(errors * error, _LEAST_MOVE * w0) else None

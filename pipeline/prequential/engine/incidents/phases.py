@@ -48,16 +48,16 @@ def counts(
     `latencies` are outcomes by latency, of both phases: the slower ones count.
     """
     width = predictions.cells.shape[1] // history.PER_PREDICTED
-    made, met, expected = np.zeros(width), np.zeros(width), []
+    predicted, met, expected = np.zeros(width), np.zeros(width), []
     shares = _shares(predictions, newest, latencies)
     for k in range(first, last):
         if shares[k] < _MATURE:
             continue
         table = predictions.cells[k].reshape(width, history.PER_PREDICTED)
-        made += table[:, history.MADE]
+        predicted += table[:, history.MADE]
         met += table[:, history.MET_LABEL]
         expected.append(float(predictions.n[k]) * shares[k])
-    return Counts(made, math.fsum(expected), met) if expected else None
+    return Counts(predicted, math.fsum(expected), met) if expected else None
 
 
 def by_block(predictions: OrderedClusters, newest: int, latencies: Sequence[Floats]) -> Floats:
@@ -175,8 +175,8 @@ class Phases:
     def of_columns(self, columns: Ints) -> tuple[Phase, Phase]:
         """The phases to compare for groups of outcomes that are counted in these columns."""
         chosen = self.clusters.cells[:, columns]
-        others = np.maximum(0.0, self.clusters.n - np.cumsum(chosen, axis=1)[:, -1])
-        return self.of_groups(np.column_stack((chosen, others)))
+        rest = np.maximum(0.0, self.clusters.n - np.cumsum(chosen, axis=1)[:, -1])
+        return self.of_groups(np.column_stack((chosen, rest)))
 
     def of_groups(self, table: Floats, wide: float = 1.0) -> tuple[Phase, Phase]:
         """The same for groups whose outcomes are counted in a row for each block.
@@ -193,14 +193,14 @@ class Phases:
             self.after if whole[1] else phase(self.clusters, self.middle[1], high),
         )
 
-    def _between(self, at: int) -> tuple[int, int]:
-        """The first and the last block to compare for a quantity that moved before block `at`; 0: nowhere."""
+    def _between(self, block: int) -> tuple[int, int]:
+        """The first and the last block to compare for a quantity that moved before `block`; 0: nowhere."""
         before, after = self.middle
         # It may lie anywhere in the blocks on both sides.
-        if at > after and self._as_behind(after, at - 1) > _APART:
-            return self.first, at - 1
-        if self.first < at < before and -self._as_behind(at + 1, before) > _APART:
-            return at + 1, self.last
+        if block > after and self._as_behind(after, block - 1) > _APART:
+            return self.first, block - 1
+        if self.first < block < before and -self._as_behind(block + 1, before) > _APART:
+            return block + 1, self.last
         return self.first, self.last
 
     def _as_behind(self, first: int, last: int) -> float:
@@ -214,28 +214,31 @@ class Phases:
 
         Predictions made before and behind the change that are old enough to have a label; None: too few are.
         """
-        made = self.read_predictions()
-        if not len(made.n):
+        predicted = self.read_predictions()
+        if not len(predicted.n):
             return None
         columns = slice(history.LATENCY, history.LATENCY + history.LATENCIES)
-        latencies = [one.cells[columns] for one in (self.before, self.after)]
-        starts, ends = made.ts.tolist(), [*made.ts.tolist()[1:], self.newest]
+        latencies = [side.cells[columns] for side in (self.before, self.after)]
+        starts, ends = predicted.ts.tolist(), [*predicted.ts.tolist()[1:], self.newest]
         stop = len(starts)
         if self.last < len(self.clusters.n):
             stop = sum(start < int(self.clusters.ts[self.last]) for start in starts)
         split = sum(end <= self.prediction_ts for end in ends)
         after = sum(start < self.prediction_ts for start in starts)
-        at = moved(by_block(made, self.newest, latencies), 0, (split, after), stop)
+        moved_at = moved(by_block(predicted, self.newest, latencies), 0, (split, after), stop)
         low, high = 0, stop
         phases = self.before, self.after
-        if at:
-            at += 1 if at < split else -1
-            block = int(np.searchsorted(np.maximum.accumulate(self.clusters.ts), starts[at]))
+        if moved_at:
+            moved_at += 1 if moved_at < split else -1
+            block = int(np.searchsorted(np.maximum.accumulate(self.clusters.ts), starts[moved_at]))
             between = self._between(min(block, self.last))
             phases = self._asked(*between)
-            low, high = at if between[0] > self.first else 0, at if between[1] < self.last else stop
-        then = counts(made, low, max(low, split), self.newest, latencies)
-        now = counts(made, min(after, high), high, self.newest, latencies)
+            low, high = (
+                moved_at if between[0] > self.first else 0,
+                moved_at if between[1] < self.last else stop,
+            )
+        then = counts(predicted, low, max(low, split), self.newest, latencies)
+        now = counts(predicted, min(after, high), high, self.newest, latencies)
         return None if then is None or now is None else (*phases, (then, now))
 
 
@@ -264,12 +267,12 @@ def as_behind(between: Phase, before: Phase, after: Phase, binary: bool) -> floa
 def moved(table: Floats, first: int, middle: tuple[int, int], last: int, wide: float = 1.0) -> int:
     """The block before which groups' weights have surely moved; 0: nowhere, or it may be in the middle."""
     everything, before = np.zeros(table.shape[1]), np.zeros(table.shape[1])
-    at, statistic, there = best_move(
+    block, statistic, there = best_move(
         np.ascontiguousarray(table), first, *middle, last, everything, before
     )  # fmt: skip
     groups = int((everything > 0).sum())
     sure = statistic > wide * (_MOVED + _FOR_EACH * (groups - 1)) and statistic - there > wide * CLEAR
-    return int(at) if sure else 0
+    return int(block) if sure else 0
 
 
 @kernel
@@ -289,7 +292,7 @@ def best_move(
         for k in range(first, last):
             everything[g] += table[k, g]
         n += everything[g]
-    at, best, there = 0, 0.0, 0.0
+    cluster, best, there = 0, 0.0, 0.0
     for k in range(first + 1, last):
         for g in range(groups):
             before[g] += table[k - 1, g]
@@ -305,5 +308,5 @@ def best_move(
         if low <= k <= high:
             there = max(there, statistic)
         if statistic > best:
-            at, best = k, statistic
-    return at, best, there
+            cluster, best = k, statistic
+    return cluster, best, there

@@ -109,26 +109,26 @@ class Encoder:
         if isinstance(records, PlainRecords):
             learn = partial(self._learn, records, times, admission)
             rows = self._plain.rows(records, times, kinds, self.keys, self.numbers, self._scores, learn)
-            known = len(rows.kind)
-            if known:
-                return EncodedBatch(rows, np.arange(known), [], known)
+            filled = len(rows.kind)
+            if filled:
+                return EncodedBatch(rows, np.arange(filled), [], filled)
             count = min(count, _NEW_AT_ONCE)
         records, times = list(records[:count]), times[:count]
         try:
-            return EncodedBatch(self._known(records, times), np.arange(count), [], count)
+            return EncodedBatch(self._rows_of_known(records, times), np.arange(count), [], count)
         except (KeyError, Unusable):
             return self._one_by_one(records, times, admission)
 
-    def _known(self, records: Sequence[Any], times: Ints) -> Rows:
+    def _rows_of_known(self, records: Sequence[Any], times: Ints) -> Rows:
         """All names are known; raises KeyError if not, Unusable if there is something that isn't usable."""
         texts = [record.instance_id.encode() for record in records]
-        given = [self.probabilities_of(record) for record in records]
-        codes = self.codes_of(chain.from_iterable(given))
+        probabilities = [self.probabilities_of(record) for record in records]
+        codes = self.codes_of(chain.from_iterable(probabilities))
         text = np.frombuffer(b"".join(texts), dtype=np.uint8)
         rows = new_rows(len(records), self.numbers, self.keys, text, len(codes))
         np.cumsum(np.array(list(map(len, texts)), dtype=np.int64), out=rows.starts[1:])
-        np.cumsum(np.array(list(map(len, given)), dtype=np.int64), out=rows.probabilities[1:])
-        rows.names[:], rows.p[:] = codes, [p for one in given for p in one.values()]
+        np.cumsum(np.array(list(map(len, probabilities)), dtype=np.int64), out=rows.probabilities[1:])
+        rows.names[:], rows.p[:] = codes, [p for shares in probabilities for p in shares.values()]
         for i, (record, time) in enumerate(zip(records, times.tolist())):
             self.write(rows, i, record, time)
         return rows
@@ -185,14 +185,14 @@ class Encoder:
 
     def _fill_segments(self, segments: Any, record: Any, stream: Stream) -> None:
         """Write the positions of a record's segments by key, (keys,)."""
-        given = getattr(record, "segments", None)
-        if not given:
+        values_by_key = getattr(record, "segments", None)
+        if not values_by_key:
             return
         if stream.unseen_keys:
-            stream.note_keys(given)
+            stream.note_keys(values_by_key)
         for key, name in enumerate(stream.config.segments):
-            if name in given:
-                segments[key] = stream.position(key, given[name])
+            if name in values_by_key:
+                segments[key] = stream.position(key, values_by_key[name])
 
     def probabilities_of(self, record: Any) -> dict[str, float] | dict[int, float]:
         """A record's probabilities by class, or its quantiles by level, if any stream has use for them.
@@ -207,11 +207,14 @@ class Encoder:
             return fields.quantiles_of(record)
         return (self._scores and getattr(record, "y_proba", None)) or {}
 
-    def codes_of(self, given: Iterable[str | int]) -> list[int]:
+    def codes_of(self, classes: Iterable[str | int]) -> list[int]:
         """The hashes of classes; levels are codes already."""
         if not self._quantiles:
-            return self.class_hashes.of(given)  # type: ignore[arg-type]
-        return [one if isinstance(one, int) else self.class_hashes.of((one,))[0] for one in given]
+            return self.class_hashes.hashes(classes)  # type: ignore[arg-type]
+        return [
+            name_or_level if isinstance(name_or_level, int) else self.class_hashes.hashes((name_or_level,))[0]
+            for name_or_level in classes
+        ]
 
     # ---- with names that are new
 
@@ -230,9 +233,7 @@ class Encoder:
         self._register(record, news, int(times[row]))
         return True
 
-    def _one_by_one(
-        self, records: Sequence[Any], times: Ints, admission: Admission | None
-    ) -> EncodedBatch:
+    def _one_by_one(self, records: Sequence[Any], times: Ints, admission: Admission | None) -> EncodedBatch:
         """Register what is new, in the order of the records; those that can't be used are left out."""
         catalog, limits = self._catalog, self._catalog.config.limits
         kept: list[int] = []
@@ -274,7 +275,7 @@ class Encoder:
         asked = [records[row] for row in asking]
         for row, record in zip(asking, asked):
             records[row] = Instance(record.stream, record.instance_id, record.ts)
-        rows = self._known(records, times)
+        rows = self._rows_of_known(records, times)
         rows.asks[asking] = 1
         for row, record in zip(asking, asked):
             rows.kind[row] = record.KIND

@@ -43,12 +43,12 @@ def check_model(catalog: Catalog, stream: Stream, name: str, *, retires: bool = 
     config = stream.config
     numbers = config.task == "regression"
     evaluated = {f"@{baseline}" for baseline in config.baselines if baseline != "random"}
-    taken = (
+    reserved = (
         (not numbers and name in evaluated)
         or (name.endswith(RANDOM_SUFFIX) and "random" in config.baselines)
         or (name.endswith(CORRECTED_SUFFIX) and config.temporal_correction and not numbers)
     )
-    if taken:
+    if reserved:
         raise Unusable(f"model {name!r}: the name is reserved for a baseline or a correction")
     limit = catalog.config.limits.models_per_stream
     if name in stream.retired:
@@ -112,7 +112,7 @@ def set_name(value: Any, field: str, classes: Sequence[str] | None = None) -> st
             raise Unusable(str(error)) from None
     if array is None:
         raise Unusable(
-            f"{field} {values.quoted(value)}: expected an array of labels, such as [\"a\", \"b\"] or [] "
+            f'{field} {values.quoted(value)}: expected an array of labels, such as ["a", "b"] or [] '
             "(task: multilabel)"
         )
     return str(array)
@@ -139,12 +139,12 @@ def numbers_of(record: Any, wanted: int) -> list[float]:
         return []
     read = _read(record.KIND, wanted)
     try:
-        given = values.numbers({name: getattr(record, name) for name in read})
+        numbers = values.numbers({name: getattr(record, name) for name in read})
     except ValueError as error:
         keys = (f" ({key})" for key in {NUMBERS[name].key for name in read} if key)
         raise Unusable("".join((str(error), *keys))) from None
     return [
-        given.get(name, number.default) if name in read else math.nan
+        numbers.get(name, number.default) if name in read else math.nan
         for name, number in islice(NUMBERS.items(), wanted.bit_length())
     ]
 
@@ -153,7 +153,7 @@ def numbers_of(record: Any, wanted: int) -> list[float]:
 def _read(kind: int, wanted: int) -> tuple[str, ...]:
     """The wanted numbers that a kind of records has."""
     return tuple(
-        name for place, name in enumerate(NUMBERS) if wanted >> place & 1 and name in NUMBERS_OF_KIND[kind]
+        name for index, name in enumerate(NUMBERS) if wanted >> index & 1 and name in NUMBERS_OF_KIND[kind]
     )
 
 
@@ -165,10 +165,10 @@ def quantiles_of(record: Any) -> dict[int, float]:
     {4611686018427387904: 2.5}
     """
     try:
-        given = values.quantiles(record.quantiles)
+        quantiles = values.quantiles(record.quantiles)
     except ValueError as error:
         raise Unusable(str(error)) from None
-    return {int(float(level) / LEVEL): number for level, number in (given or {}).items()}
+    return {int(float(level) / LEVEL): number for level, number in (quantiles or {}).items()}
 
 
 def separate_versions(config: Config, predictions: Sequence[Any]) -> None:
@@ -292,16 +292,16 @@ def _unknown_version(stream: Stream, name: str) -> str | None:
 
 def _unknown_values(stream: Stream, record: Any) -> list[tuple[int, str]]:
     """Values of a record's segments that aren't known, by the places of their keys."""
-    given = getattr(record, "segments", None)
+    segments = getattr(record, "segments", None)
     unknown: list[tuple[int, str]] = []
-    if not given:
+    if not segments:
         return unknown
     for key, name in enumerate(stream.config.segments):
-        if name in given:
+        if name in segments:
             try:
-                stream.position(key, given[name])
+                stream.position(key, segments[name])
             except KeyError:
-                unknown.append((key, given[name]))
+                unknown.append((key, segments[name]))
     return unknown
 
 
@@ -318,25 +318,25 @@ def count_predictions(
 class Admission:
     """How many rows of a micro-batch are sure to be taken, as limits stand at its beginning.
 
-    `remembered` instances are known; `streams` are those that the catalog had then. With `taken` the first
-    record is sure to be taken: the join has been asked.
+    `remembered` instances are known; `streams` are those that the catalog had then. With `first_admitted` the
+    first record is sure to be taken: the join has been asked.
     """
 
     def __init__(
-        self, limits: Limits, store: Store, remembered: int, streams: int, *, taken: bool = False
+        self, limits: Limits, store: Store, remembered: int, streams: int, *, first_admitted: bool = False
     ) -> None:
         self._store = store
         self._room = limits.instances_per_shard - remembered
         self._most = limits.predictions_per_instance
         self._streams = streams
-        self._taken = taken
+        self._first_admitted = first_admitted
 
     def slack(self, record: Any, stream: int, row: int) -> int:
         """With fewer rows than these before it a record is sure to be taken; 0: not even as the first one.
 
         Each of the others may be another instance, or another prediction for the same one.
         """
-        if self._taken and row == 0:
+        if self._first_admitted and row == 0:
             return 1
         if record.KIND != PREDICTION or self._room <= 0:
             return max(0, self._room)

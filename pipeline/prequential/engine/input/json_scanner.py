@@ -70,10 +70,10 @@ def _hash(names: Names, text: Bytes, start: int, stop: int) -> int:
 @inner
 def _enter(names: Names, number: int, part: int) -> None:
     mask = len(names.entries) - 1
-    at = part & mask
-    while names.entries[at]:
-        at = (at + 1) & mask
-    names.entries[at] = part << 32 | (number + 1)
+    slot = part & mask
+    while names.entries[slot]:
+        slot = (slot + 1) & mask
+    names.entries[slot] = part << 32 | (number + 1)
 
 
 @kernel
@@ -99,12 +99,12 @@ def _find(names: Names, text: Bytes, start: int, stop: int) -> int:
     """The number of a name, which may be new; -1 if there is no room for it."""
     mask = len(names.entries) - 1
     part = _hash(names, text, start, stop)
-    at = part & mask
-    while names.entries[at]:
-        entry = names.entries[at]
+    slot = part & mask
+    while names.entries[slot]:
+        entry = names.entries[slot]
         if entry >> 32 == part and _equals(names, (entry & 0xFFFFFFFF) - 1, text, start, stop):
             return (entry & 0xFFFFFFFF) - 1
-        at = (at + 1) & mask
+        slot = (slot + 1) & mask
     number = names.counts[0]
     first = names.bounds[number]
     if number == len(names.last) or first + stop - start > len(names.text):
@@ -124,11 +124,11 @@ def number_of(names: Names, text: Bytes, start: int, stop: int) -> int:
     mixed = stop - start
     for k in range(max(start, stop - _LAST), stop):
         mixed = mixed * 31 + np.int64(text[k])
-    place = (mixed ^ mixed >> 10) & (_RECENT - 1)
-    number = names.recent[place] - 1
+    slot = (mixed ^ mixed >> 10) & (_RECENT - 1)
+    number = names.recent[slot] - 1
     if number < 0 or not _equals(names, number, text, start, stop):
         number = _find(names, text, start, stop)
-        names.recent[place] = number + 1
+        names.recent[slot] = number + 1
     return number
 
 
@@ -139,13 +139,13 @@ def enter(names: Names, text: Bytes) -> int:
 
 
 #: Bytes with a meaning, and words.
-QUOTE, COMMA, COLON, OPEN, CLOSE, LIST = (ord(one) for one in '",:{}[')
-MINUS, PLUS, DOT, ZERO, NINE, _UPPER_E, _LOWER_E = (ord(one) for one in "-+.09Ee")
-_LIST_END, _SPACE, _TAB, _RETURN, _LINE, _BACKSLASH = (ord(one) for one in "] \t\r\n\\")
-TRUE, FALSE, NULL = (np.frombuffer(one, dtype=np.uint8) for one in (b"true", b"false", b"null"))
+QUOTE, COMMA, COLON, OPEN, CLOSE, LIST = (ord(character) for character in '",:{}[')
+MINUS, PLUS, DOT, ZERO, NINE, _UPPER_E, _LOWER_E = (ord(character) for character in "-+.09Ee")
+_LIST_END, _SPACE, _TAB, _RETURN, _LINE, _BACKSLASH = (ord(character) for character in "] \t\r\n\\")
+TRUE, FALSE, NULL = (np.frombuffer(text, dtype=np.uint8) for text in (b"true", b"false", b"null"))
 
 #: Letters of escapes, and the bytes that they stand for.
-_ESCAPES, _ESCAPED = (np.frombuffer(one, dtype=np.uint8) for one in (b'"\\/bfnrt', b'"\\/\b\f\n\r\t'))
+_ESCAPES, _ESCAPED = (np.frombuffer(text, dtype=np.uint8) for text in (b'"\\/bfnrt', b'"\\/\b\f\n\r\t'))
 _U, _A, _F, _LOWER = ord("u"), ord("a"), ord("f"), 32
 
 #: Digits of an integer that surely fits in 64 bits.
@@ -156,33 +156,36 @@ _DEEPEST = 60
 
 #: Parts of a time, `2024-05-01T12:30:00`: the places of digits, from one place on and before another.
 _YEAR, _MONTH, _DAY, _HOUR, _MINUTE, _SECOND, _TIME_END = 0, 5, 8, 11, 14, 17, 19
-_DASH, _T, _Z = (ord(one) for one in "-TZ")
+_DASH, _T, _Z = (ord(character) for character in "-TZ")
 
 #: Behind every time that the loops don't take.
 NO_MOMENT = 1 << 62
 
 
 @inlined
-def blank(text: Bytes, at: int) -> int:
+def blank(text: Bytes, position: int) -> int:
     """Behind white space."""
-    while text[at] <= _SPACE and (
-        text[at] == _SPACE or text[at] == _TAB or text[at] == _RETURN or text[at] == _LINE
+    while text[position] <= _SPACE and (
+        text[position] == _SPACE
+        or text[position] == _TAB
+        or text[position] == _RETURN
+        or text[position] == _LINE
     ):
-        at += 1
-    return at
+        position += 1
+    return position
 
 
 @inner
-def _escape(text: Bytes, at: int) -> tuple[int, int]:
-    """Behind an escape, whose letter is at `at`, and the character that it stands for; -1 if it is none."""
+def _escape(text: Bytes, position: int) -> tuple[int, int]:
+    """Behind an escape, whose letter is at `position`, and the character it stands for; -1 if it is none."""
     for k in range(len(_ESCAPES)):
-        if text[at] == _ESCAPES[k]:
-            return at + 1, np.int64(_ESCAPED[k])
-    if text[at] != _U:
+        if text[position] == _ESCAPES[k]:
+            return position + 1, np.int64(_ESCAPED[k])
+    if text[position] != _U:
         return -1, 0
     character = 0
     for k in range(1, 5):
-        digit = np.int64(text[at + k])
+        digit = np.int64(text[position + k])
         if ZERO <= digit <= NINE:
             digit -= ZERO
         elif _A <= digit | _LOWER <= _F:
@@ -190,27 +193,27 @@ def _escape(text: Bytes, at: int) -> tuple[int, int]:
         else:
             return -1, 0
         character = character << 4 | digit
-    return (-1, 0) if 0xD800 <= character < 0xE000 else (at + 5, character)
+    return (-1, 0) if 0xD800 <= character < 0xE000 else (position + 5, character)
 
 
 @inlined
-def string(text: Bytes, at: int) -> tuple[int, bool]:
-    """Behind a string that begins at `at`, -1 if there is none; and whether it has escapes."""
-    if text[at] != QUOTE:
+def string(text: Bytes, position: int) -> tuple[int, bool]:
+    """Behind a string that begins at `position`, -1 if there is none; and whether it has escapes."""
+    if text[position] != QUOTE:
         return -1, False
-    at += 1
+    position += 1
     escaped = False
-    while text[at] != QUOTE:
-        if text[at] < _SPACE:
+    while text[position] != QUOTE:
+        if text[position] < _SPACE:
             return -1, False
-        if text[at] == _BACKSLASH:
+        if text[position] == _BACKSLASH:
             escaped = True
-            at, _ = _escape(text, at + 1)
-            if at < 0:
+            position, _ = _escape(text, position + 1)
+            if position < 0:
                 return -1, False
         else:
-            at += 1
-    return at + 1, escaped
+            position += 1
+    return position + 1, escaped
 
 
 @inner
@@ -240,87 +243,92 @@ def unescaped(text: Bytes, start: int, stop: int, out: Bytes, end: int, most: in
 
 
 @inner
-def literal(text: Bytes, at: int, word: Bytes) -> int:
+def literal(text: Bytes, position: int, word: Bytes) -> int:
     """Behind this word; -1 if it isn't there."""
     for k in range(len(word)):
-        if text[at + k] != word[k]:
+        if text[position + k] != word[k]:
             return -1
-    return at + len(word)
+    return position + len(word)
 
 
 @inlined
-def integer(text: Bytes, at: int) -> tuple[int, int]:
+def integer(text: Bytes, position: int) -> tuple[int, int]:
     """Behind an integer as Python writes it, -1 if there is none; and its value."""
-    start = at
-    if text[at] == MINUS:
-        at += 1
-    first, value = at, np.int64(0)
-    while ZERO <= text[at] <= NINE and at - first < _DIGITS:
-        value = value * 10 + (np.int64(text[at]) - ZERO)
-        at += 1
-    if at == first or (text[first] == ZERO and (at - first > 1 or first > start)):
+    start = position
+    if text[position] == MINUS:
+        position += 1
+    first, value = position, np.int64(0)
+    while ZERO <= text[position] <= NINE and position - first < _DIGITS:
+        value = value * 10 + (np.int64(text[position]) - ZERO)
+        position += 1
+    if position == first or (text[first] == ZERO and (position - first > 1 or first > start)):
         return -1, 0
-    if ZERO <= text[at] <= NINE or text[at] == DOT or text[at] == _UPPER_E or text[at] == _LOWER_E:
+    if (
+        ZERO <= text[position] <= NINE
+        or text[position] == DOT
+        or text[position] == _UPPER_E
+        or text[position] == _LOWER_E
+    ):
         return -1, 0
-    return at, (-value if first > start else value)
+    return position, (-value if first > start else value)
 
 
 @inlined
-def _digits(text: Bytes, at: int, digits: int, significant: int) -> tuple[int, int, int]:
+def _digits(text: Bytes, position: int, digits: int, significant: int) -> tuple[int, int, int]:
     """Behind digits, -1 if there are too many significant ones; the whole number with them, and how many."""
-    while ZERO <= text[at] <= NINE:
+    while ZERO <= text[position] <= NINE:
         if significant == _DIGITS:
             return -1, digits, significant
-        digits = digits * 10 + (np.int64(text[at]) - ZERO)
+        digits = digits * 10 + (np.int64(text[position]) - ZERO)
         significant += digits > 0
-        at += 1
-    return at, digits, significant
+        position += 1
+    return position, digits, significant
 
 
 @inner
-def number(text: Bytes, at: int) -> tuple[int, float, bool]:
+def number(text: Bytes, position: int) -> tuple[int, float, bool]:
     """Behind a number, -1 if there is none; its value, and whether it is an integer as Python writes it.
 
     The value is the double that is closest to the decimal. -0 isn't taken: as an integer it is 0, else -0.0.
     """
-    start = at
-    if text[at] == MINUS:
-        at += 1
-    first = at
-    at, digits, significant = _digits(text, at, np.int64(0), 0)
-    if at <= first or (text[first] == ZERO and at - first > 1):
+    start = position
+    if text[position] == MINUS:
+        position += 1
+    first = position
+    position, digits, significant = _digits(text, position, np.int64(0), 0)
+    if position <= first or (text[first] == ZERO and position - first > 1):
         return -1, 0.0, False
     power, whole = 0, True
-    if text[at] == DOT:
+    if text[position] == DOT:
         whole = False
-        first = at + 1
-        at, digits, significant = _digits(text, first, digits, significant)
-        if at <= first:
+        first = position + 1
+        position, digits, significant = _digits(text, first, digits, significant)
+        if position <= first:
             return -1, 0.0, False
-        power = first - at
-    if text[at] == _UPPER_E or text[at] == _LOWER_E:
+        power = first - position
+    if text[position] == _UPPER_E or text[position] == _LOWER_E:
         whole = False
-        at += 1
-        negative = text[at] == MINUS
-        if negative or text[at] == PLUS:
-            at += 1
-        first, exponent = at, 0
-        while ZERO <= text[at] <= NINE and at - first < 4:
-            exponent = exponent * 10 + (np.int64(text[at]) - ZERO)
-            at += 1
-        if at == first or at - first > 3:
+        position += 1
+        negative = text[position] == MINUS
+        if negative or text[position] == PLUS:
+            position += 1
+        first, exponent = position, 0
+        while ZERO <= text[position] <= NINE and position - first < 4:
+            exponent = exponent * 10 + (np.int64(text[position]) - ZERO)
+            position += 1
+        if position == first or position - first > 3:
             return -1, 0.0, False
         power += -exponent if negative else exponent
     value = decimal(digits, power)
     if value < 0.0 or (digits == 0 and text[start] == MINUS):
         return -1, 0.0, False
-    return at, (-value if text[start] == MINUS else value), whole
+    return position, (-value if text[start] == MINUS else value), whole
 
 
 @inlined
-def _two(text: Bytes, at: int) -> int:
+def _two(text: Bytes, position: int) -> int:
     """The number that two digits give; a large one if they are none."""
-    first, second = np.int64(text[at]) - ZERO, np.int64(text[at + 1]) - ZERO
+    first, second = np.int64(text[position]) - ZERO, np.int64(text[position + 1]) - ZERO
     return first * 10 + second if 0 <= first <= 9 and 0 <= second <= 9 else 1_000
 
 
@@ -346,25 +354,29 @@ def moment(text: Bytes, start: int, stop: int) -> int:
         return NO_MOMENT
     if hour > 23 or minute > 59 or second > 59:
         return NO_MOMENT
-    at, fraction = start + _TIME_END, 0
-    if text[at] == DOT:
-        at += 1
-        first = at
-        while ZERO <= text[at] <= NINE:
-            if at - first < 3:
-                fraction = fraction * 10 + (np.int64(text[at]) - ZERO)
-            at += 1
-        if at == first:
+    position, fraction = start + _TIME_END, 0
+    if text[position] == DOT:
+        position += 1
+        first = position
+        while ZERO <= text[position] <= NINE:
+            if position - first < 3:
+                fraction = fraction * 10 + (np.int64(text[position]) - ZERO)
+            position += 1
+        if position == first:
             return NO_MOMENT
-        for _ in range(at - first, 3):
+        for _ in range(position - first, 3):
             fraction *= 10
     offset = 0
-    if stop - at == 6 and (text[at] == PLUS or text[at] == MINUS) and text[at + 3] == COLON:
-        hours, minutes = _two(text, at + 1), _two(text, at + 4)
+    if (
+        stop - position == 6
+        and (text[position] == PLUS or text[position] == MINUS)
+        and text[position + 3] == COLON
+    ):
+        hours, minutes = _two(text, position + 1), _two(text, position + 4)
         if hours > 23 or minutes > 59:
             return NO_MOMENT
-        offset = (hours * 60 + minutes) * (-1 if text[at] == MINUS else 1)
-    elif stop - at != 1 or text[at] != _Z:
+        offset = (hours * 60 + minutes) * (-1 if text[position] == MINUS else 1)
+    elif stop - position != 1 or text[position] != _Z:
         return NO_MOMENT
     # Days since 1970-01-01; years begin in March, so that a leap day ends one.
     years, months = year - (month <= 2), (month + 9) % 12
@@ -373,75 +385,75 @@ def moment(text: Bytes, start: int, stop: int) -> int:
 
 
 @inner
-def _scalar(text: Bytes, at: int) -> int:
+def _scalar(text: Bytes, position: int) -> int:
     """Behind a string, a number, true, false or null; -1 if there is none."""
-    if text[at] == QUOTE:
-        at, _ = string(text, at)
-        return at
-    if text[at] == TRUE[0]:
-        return literal(text, at, TRUE)
-    if text[at] == FALSE[0]:
-        return literal(text, at, FALSE)
-    if text[at] == NULL[0]:
-        return literal(text, at, NULL)
-    at, _, _ = number(text, at)
-    return at
+    if text[position] == QUOTE:
+        position, _ = string(text, position)
+        return position
+    if text[position] == TRUE[0]:
+        return literal(text, position, TRUE)
+    if text[position] == FALSE[0]:
+        return literal(text, position, FALSE)
+    if text[position] == NULL[0]:
+        return literal(text, position, NULL)
+    position, _, _ = number(text, position)
+    return position
 
 
 @inner
-def skip(text: Bytes, at: int) -> int:
+def skip(text: Bytes, position: int) -> int:
     """Behind any value; -1 if there is none, or none that the loops take."""
     depth, objects = 0, np.int64(0)  # `objects`: a bit for each level, whether it is an object
     while True:
         # A value begins here.
-        at = blank(text, at)
-        if text[at] == OPEN or text[at] == LIST:
-            is_object = text[at] == OPEN
+        position = blank(text, position)
+        if text[position] == OPEN or text[position] == LIST:
+            is_object = text[position] == OPEN
             closing = CLOSE if is_object else _LIST_END
-            at = blank(text, at + 1)
-            if text[at] == closing:
-                at += 1
+            position = blank(text, position + 1)
+            if text[position] == closing:
+                position += 1
             else:
                 if depth == _DEEPEST:
                     return -1
                 depth += 1
                 objects = objects << 1 | np.int64(is_object)
-                at = _to_value(text, at, np.int64(is_object))
-                if at < 0:
+                position = _to_value(text, position, np.int64(is_object))
+                if position < 0:
                     return -1
                 continue
         else:
-            at = _scalar(text, at)
-            if at < 0:
+            position = _scalar(text, position)
+            if position < 0:
                 return -1
         # A value ended here: levels may, too.
         while True:
             if depth == 0:
-                return at
-            at = blank(text, at)
-            if text[at] == COMMA:
-                at = _to_value(text, blank(text, at + 1), objects & 1)
-                if at < 0:
+                return position
+            position = blank(text, position)
+            if text[position] == COMMA:
+                position = _to_value(text, blank(text, position + 1), objects & 1)
+                if position < 0:
                     return -1
                 break
-            if text[at] != (CLOSE if objects & 1 else _LIST_END):
+            if text[position] != (CLOSE if objects & 1 else _LIST_END):
                 return -1
             depth -= 1
             objects >>= 1
-            at += 1
+            position += 1
 
 
 @inlined
-def _to_value(text: Bytes, at: int, is_object: int) -> int:
+def _to_value(text: Bytes, position: int, is_object: int) -> int:
     """Where the next value of an object or list begins: in an object behind its key; -1: there is no key."""
-    return _key(text, at) if is_object else at
+    return _key(text, position) if is_object else position
 
 
 @inner
-def _key(text: Bytes, at: int) -> int:
+def _key(text: Bytes, position: int) -> int:
     """Behind a key and its colon; -1 if there is none."""
-    at, _ = string(text, at)
-    if at < 0:
+    position, _ = string(text, position)
+    if position < 0:
         return -1
-    at = blank(text, at)
-    return at + 1 if text[at] == COLON else -1
+    position = blank(text, position)
+    return position + 1 if text[position] == COLON else -1

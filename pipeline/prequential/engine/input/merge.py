@@ -79,17 +79,17 @@ class Batch:
         self.decode()
         if self.plain is not None:
             self._records, self.plain = self.plain.records(), None
-            for place in self.reasons:
-                self._records[place] = None
+            for index in self.reasons:
+                self._records[index] = None
         return self._records
 
     def refuse(self, offset: int, reason: str) -> None:
         """Mark the record at an offset as invalid for a reason; nothing happens if it isn't in this batch."""
-        place = bisect_left(self.offsets, offset)
-        if place < len(self.offsets) and self.offsets[place] == offset:
+        index = bisect_left(self.offsets, offset)
+        if index < len(self.offsets) and self.offsets[index] == offset:
             if self._undecoded is None and self.plain is None:
-                self._records[place] = None
-            self.reasons[place] = reason
+                self._records[index] = None
+            self.reasons[index] = reason
 
     def change(self, records: Callable[[list[Record | None]], None]) -> None:
         """Call a function with the list of records, to change it in place: now, or once they are decoded."""
@@ -108,7 +108,7 @@ class Batch:
         else:
             content = Decoded(self._records[start:stop], {})
         part = Batch(self.kind, self.offsets[start:stop], self.times[start:stop], content)
-        part.reasons = {at - start: why for at, why in self.reasons.items() if start <= at < stop}
+        part.reasons = {index - start: why for index, why in self.reasons.items() if start <= index < stop}
         part._changes = self._changes
         return part
 
@@ -123,7 +123,7 @@ class Batch:
             return
         (values, decode), self._undecoded = self._undecoded, None
         if self.reasons:
-            values = [None if place in self.reasons else value for place, value in enumerate(values)]
+            values = [None if index in self.reasons else value for index, value in enumerate(values)]
         self._set(decode(values))
         if self._changes is not None:
             self._changes(self.records)
@@ -164,9 +164,9 @@ class MicroBatch:
     @property
     def records(self) -> Sequence[Any]:
         """All of them, in order of kind; None for those that can't be used."""
-        return self.at(np.arange(len(self)))
+        return self.records_at(np.arange(len(self)))
 
-    def at(self, places: Ints) -> Sequence[Any]:
+    def records_at(self, places: Ints) -> Sequence[Any]:
         """The records at these places, (n,) int64, in this order."""
         if self._plain is not None:
             return PlainRecords(self._plain, places)
@@ -176,21 +176,21 @@ class MicroBatch:
         """Whether the records at these places are invalid, (n,)."""
         marks, begin = np.zeros(len(self), np.bool_), 0
         for batch, start, stop in self.sources:
-            marks[[begin + at - start for at in batch.reasons if start <= at < stop]] = True
+            marks[[begin + index - start for index in batch.reasons if start <= index < stop]] = True
             begin += stop - start
         return marks[places]
 
-    def kind(self, place: int) -> int:
+    def kind(self, position: int) -> int:
         """The kind of the record at a place: 0 instances, 1 predictions, 2 labels."""
-        return bisect_right(self.starts, place, 0, 3) - 1
+        return bisect_right(self.starts, position, 0, 3) - 1
 
-    def locate(self, place: int) -> tuple[Batch, int]:
+    def locate(self, position: int) -> tuple[Batch, int]:
         """Batch of the record at a place, and its index there; raises IndexError beyond the last one."""
         for batch, start, stop in self.sources:
-            if place < stop - start:
-                return batch, start + place
-            place -= stop - start
-        raise IndexError(place)
+            if position < stop - start:
+                return batch, start + position
+            position -= stop - start
+        raise IndexError(position)
 
 
 class Merge:
@@ -210,7 +210,7 @@ class Merge:
         self._queues: tuple[deque[Batch], ...] = (deque(), deque(), deque())
         self._start = [0, 0, 0]  # first record not taken in the head batch
         self._latest = [_EARLIEST] * 3  # largest time added
-        self._taken = [_EARLIEST] * 3  # largest time taken
+        self._latest_taken = [_EARLIEST] * 3  # largest time taken
         self._last = (_EARLIEST, 0)  # time and kind of the record taken last
 
     @property
@@ -222,7 +222,7 @@ class Merge:
     @property
     def newest(self) -> int:
         """The record time (ms) that was taken last, of all topics; before all times if nothing was."""
-        return max(self._taken)
+        return max(self._latest_taken)
 
     def add(self, batch: Batch) -> int:
         """Buffer a batch; returns how many of its records are new: those below `added` are dropped.
@@ -250,7 +250,7 @@ class Merge:
         """Let a record with this time (ms) be taken at once, with nothing buffered; returns its offset."""
         offset = self.added[kind]
         self.added[kind] = self.vector[kind] = offset + 1
-        self._latest[kind] = self._taken[kind] = time
+        self._latest[kind] = self._latest_taken[kind] = time
         self._last = time, kind
         return offset
 
@@ -296,18 +296,18 @@ class Merge:
                 bounds.append(latest if watermark is None else max(latest, watermark))
         sources: list[tuple[Batch, int, int]] = []
         for kind in range(3):
-            limit = min((bounds[other], other) for other in range(3) if other != kind)
+            limit = min((bounds[other_kind], other_kind) for other_kind in range(3) if other_kind != kind)
             side: Literal["left", "right"] = "right" if kind < limit[1] else "left"
-            left = most
-            while left and (queue := self._queues[kind]):
+            remaining = most
+            while remaining and (queue := self._queues[kind]):
                 batch, start = queue[0], self._start[kind]
-                end = min(len(batch.times), start + left)
+                end = min(len(batch.times), start + remaining)
                 stop = start + int(batch.times[start:end].searchsorted(limit[0], side))
                 if stop == start:
                     break
                 sources.append(_decoded(batch, start, stop))
                 self._advance(kind, batch, stop)
-                left -= stop - start
+                remaining -= stop - start
                 if stop < end:
                     break
         return MicroBatch(sources) if sources else None
@@ -340,31 +340,31 @@ class Merge:
         ends = (_LATEST,) * 3 if until is None else until
         # By kind: the time of its next record, or the smallest that it can have; and whether it is here.
         heads = [self._head(kind, 0, ends[kind], watermarks[kind], until) for kind in range(3)]
-        vector, ahead, taken = list(self.vector), [0, 0, 0], 0
-        while taken < most:
+        vector, ahead, count = list(self.vector), [0, 0, 0], 0
+        while count < most:
             (_, kind), offset = min(heads, key=lambda head: head[0])
             if offset is None:
                 break
             vector[kind] = offset + 1
             ahead[kind] += 1
-            taken += 1
+            count += 1
             heads[kind] = self._head(kind, ahead[kind], ends[kind], watermarks[kind], until)
-        return tuple(map(min, vector, ends)), taken
+        return tuple(map(min, vector, ends)), count
 
     def _head(
-        self, kind: int, place: int, end: int, watermark: int | None, until: OffsetVector | None
+        self, kind: int, index: int, end: int, watermark: int | None, until: OffsetVector | None
     ) -> tuple[tuple[int, int], int | None]:
-        """Time and kind, and the offset, of the record that is `place` behind the head.
+        """Time and kind, and the offset, of the record that is `index` behind the head.
 
         Where there is none, the smallest time that it can have, and None.
         """
-        place += self._start[kind]
+        index += self._start[kind]
         for batch in self._queues[kind]:
-            if place < len(batch.times):
-                if batch.offsets[place] >= end:
+            if index < len(batch.times):
+                if batch.offsets[index] >= end:
                     break
-                return (int(batch.times[place]), kind), batch.offsets[place]
-            place -= len(batch.times)
+                return (int(batch.times[index]), kind), batch.offsets[index]
+            index -= len(batch.times)
         if until is not None:
             return (_LATEST, kind), None
         latest = self._latest[kind]
@@ -377,32 +377,32 @@ class Merge:
     def _advance(self, kind: int, batch: Batch, stop: int) -> None:
         self.buffered[kind] -= stop - self._start[kind]
         self.vector[kind] = batch.offsets[stop - 1] + 1 if self.buffered[kind] else self.added[kind]
-        self._taken[kind] = int(batch.times[stop - 1])
+        self._latest_taken[kind] = int(batch.times[stop - 1])
         if stop == len(batch.times):
             self._queues[kind].popleft()
             stop = 0
         self._start[kind] = stop
 
-    def record_and_check_order(self, taken: MicroBatch) -> bool:
+    def record_and_check_order(self, micro_batch: MicroBatch) -> bool:
         """Record that this micro-batch was taken, and return whether it continues in order of time.
 
         If so the offset vector between them needn't be written down.
         """
-        first, last = int(taken.order[0]), int(taken.order[-1])
-        continues = (int(taken.times[first]), taken.kind(first)) >= self._last
-        self._last = (int(taken.times[last]), taken.kind(last))
+        first, last = int(micro_batch.order[0]), int(micro_batch.order[-1])
+        continues = (int(micro_batch.times[first]), micro_batch.kind(first)) >= self._last
+        self._last = (int(micro_batch.times[last]), micro_batch.kind(last))
         return continues
 
     def snapshot(self) -> list[object]:
         """Offsets, and the times behind which records come late, for `restore`; nothing that is buffered."""
-        return [list(self.vector), list(self._taken), list(self._last)]
+        return [list(self.vector), list(self._latest_taken), list(self._last)]
 
     def restore(self, state: Any) -> None:
         """Restore the state from a snapshot: at its offset vector, with nothing buffered."""
-        vector, taken, last = state
+        vector, latest_taken, last = state
         self.__init__()  # type: ignore[misc]
         self.vector, self.added = list(vector), list(vector)
-        self._taken, self._latest = list(taken), list(taken)
+        self._latest_taken, self._latest = list(latest_taken), list(latest_taken)
         self._last = tuple(last)
 
 

@@ -50,28 +50,28 @@ class JoinedValues(Sequence["bytes | None"]):
         return len(self.absent)
 
     @overload
-    def __getitem__(self, which: int) -> bytes | None: ...
+    def __getitem__(self, index: int) -> bytes | None: ...
 
     @overload
-    def __getitem__(self, which: slice) -> JoinedValues: ...
+    def __getitem__(self, index: slice) -> JoinedValues: ...
 
-    def __getitem__(self, which: int | slice) -> bytes | JoinedValues | None:
-        if isinstance(which, slice):
-            start, stop, step = which.indices(len(self))
+    def __getitem__(self, index: int | slice) -> bytes | JoinedValues | None:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
             if step != 1:
                 raise ValueError(f"step {step}: expected values that lie together")
             return JoinedValues(self.text, self.bounds[start : max(start, stop) + 1], self.absent[start:stop])
-        if not -len(self) <= which < len(self):
-            raise IndexError(which)
-        which %= len(self)
-        if self.absent[which]:
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        index %= len(self)
+        if self.absent[index]:
             return None
-        return self.text[self.bounds[which] : self.bounds[which + 1] - 1].tobytes()
+        return self.text[self.bounds[index] : self.bounds[index + 1] - 1].tobytes()
 
     def __iter__(self) -> Iterator[bytes | None]:
         text, bounds, absent = self.text.data, self.bounds.tolist(), self.absent.tolist()
-        for place, missing in enumerate(absent):
-            yield None if missing else bytes(text[bounds[place] : bounds[place + 1] - 1])
+        for index, missing in enumerate(absent):
+            yield None if missing else bytes(text[bounds[index] : bounds[index + 1] - 1])
 
     def joined(self) -> tuple[bytes, Ints]:
         """All of them with a separator behind each, and where each begins; absent ones are empty."""
@@ -97,7 +97,7 @@ class RecordObjects(Protocol):
     def part(self, start: int, stop: int) -> RecordObjects:
         """Some of these records."""
 
-    def record(self, place: int) -> Any:
+    def record(self, position: int) -> Any:
         """The record at a place."""
 
     def records(self) -> list[Any]:
@@ -117,9 +117,9 @@ class RecordTexts:
         """Some of these records."""
         return RecordTexts(self._kind, self._values[start:stop])
 
-    def record(self, place: int) -> Any:
+    def record(self, position: int) -> Any:
         """The record at a place."""
-        (record,), _ = decode(self._kind, [self._values[place]])
+        (record,), _ = decode(self._kind, [self._values[position]])
         return record
 
     def records(self) -> list[Any]:
@@ -133,14 +133,14 @@ class Plain:
     The columns of an invalid record mean nothing.
     """
 
-    __slots__ = ("columns", "known", "reasons", "sources")
+    __slots__ = ("columns", "names", "reasons", "sources")
 
     def __init__(
-        self, columns: Columns, known: list[str], sources: Sequence[RecordObjects], reasons: dict[int, str]
+        self, columns: Columns, names: list[str], sources: Sequence[RecordObjects], reasons: dict[int, str]
     ) -> None:
         self.columns = columns
         #: Names by number; the list's identity shows which columns have the same numbers.
-        self.known = known
+        self.names = names
         #: The records as objects, in order.
         self.sources = sources
         #: Why records are invalid, by their places.
@@ -153,8 +153,8 @@ class Plain:
         """Some of these records; there is one source."""
         (source,) = self.sources
         columns = _part(self.columns, start, stop)
-        reasons = {at - start: why for at, why in self.reasons.items() if start <= at < stop}
-        return Plain(columns, self.known, [source.part(start, stop)], reasons)
+        reasons = {index - start: why for index, why in self.reasons.items() if start <= index < stop}
+        return Plain(columns, self.names, [source.part(start, stop)], reasons)
 
     def instance_ids(self, places: Ints) -> list[str]:
         """The instances of these records."""
@@ -162,13 +162,13 @@ class Plain:
         spans = zip(bounds[places].tolist(), bounds[places + 1].tolist())
         return [str(ids[start:stop], "utf-8") for start, stop in spans]
 
-    def record(self, place: int) -> Any:
+    def record(self, position: int) -> Any:
         """Returns the record at a place as an object; IndexError beyond the last one."""
         for source in self.sources:
-            if place < len(source):
-                return source.record(place)
-            place -= len(source)
-        raise IndexError(place)
+            if position < len(source):
+                return source.record(position)
+            position -= len(source)
+        raise IndexError(position)
 
     def records(self) -> list[Any]:
         """Returns all of the records as objects, in their order; None for invalid ones."""
@@ -191,20 +191,22 @@ def together(parts: Sequence[Plain]) -> Plain | None:
     """Records one after the other; None if the numbers of their names aren't the same."""
     if len(parts) == 1:
         return parts[0]
-    known = parts[0].known
-    if any(part.known is not known for part in parts):
+    names = parts[0].names
+    if any(part.names is not names for part in parts):
         return None
     tables = [part.columns for part in parts]
     joined: dict[str, Any] = {}
     for name in Columns._fields:
-        columns = [getattr(one, name) for one in tables]
+        columns = [getattr(table, name) for table in tables]
         if name.endswith("_bounds"):
-            ends = np.cumsum([0, *(one[-1] for one in columns)])
-            columns = [*(one[:-1] + end for one, end in zip(columns, ends)), ends[-1:]]
+            ends = np.cumsum([0, *(column[-1] for column in columns)])
+            columns = [*(column[:-1] + end for column, end in zip(columns, ends)), ends[-1:]]
         joined[name] = np.concatenate(columns)
     starts = np.cumsum([0, *map(len, parts)]).tolist()
-    reasons = {start + at: why for start, part in zip(starts, parts) for at, why in part.reasons.items()}
-    return Plain(Columns(**joined), known, [source for part in parts for source in part.sources], reasons)
+    reasons = {
+        start + index: why for start, part in zip(starts, parts) for index, why in part.reasons.items()
+    }
+    return Plain(Columns(**joined), names, [source for part in parts for source in part.sources], reasons)
 
 
 class PlainRecords(Sequence[Any]):
@@ -217,25 +219,25 @@ class PlainRecords(Sequence[Any]):
         return len(self.places)
 
     @overload
-    def __getitem__(self, which: int) -> Any: ...
+    def __getitem__(self, index: int) -> Any: ...
 
     @overload
-    def __getitem__(self, which: slice) -> PlainRecords: ...
+    def __getitem__(self, index: slice) -> PlainRecords: ...
 
-    def __getitem__(self, which: int | slice) -> Any:
-        if isinstance(which, slice):
-            return PlainRecords(self.plain, self.places[which])
-        return self.plain.record(int(self.places[which]))
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return PlainRecords(self.plain, self.places[index])
+        return self.plain.record(int(self.places[index]))
 
     def __iter__(self) -> Iterator[Any]:
         return map(self.plain.record, self.places.tolist())
 
 
-def instance_ids(records: Sequence[Any], which: Ints) -> list[str]:
-    """The instance ids at places `which`, (n,) int64, among a batch's records; makes no other objects."""
+def instance_ids(records: Sequence[Any], positions: Ints) -> list[str]:
+    """The instance ids at places `positions`, (n,) int64, among a batch's records; makes no other objects."""
     if isinstance(records, PlainRecords):
-        return records.plain.instance_ids(records.places[which])
-    return [records[one].instance_id for one in which.tolist()]
+        return records.plain.instance_ids(records.places[positions])
+    return [records[position].instance_id for position in positions.tolist()]
 
 
 class Parser:
@@ -254,7 +256,7 @@ class Parser:
         self._begin()
 
     def _begin(self) -> None:
-        self._known: list[str] = []
+        self._known_names: list[str] = []
         self._blank: list[int] = []  # numbers of names that no model may have
         self._numbers: dict[str, int] = {}  # … of records that the loop doesn't take
         self._names = json_scanner.new_names()
@@ -267,7 +269,7 @@ class Parser:
 
     def _plain(self, kind: int, values: Sequence[bytes | None]) -> Plain | None:
         """None if it isn't worth it."""
-        if len(self._known) > MOST_NAMES:
+        if len(self._known_names) > MOST_NAMES:
             self._begin()
         joined, bounds = _joined(values)
         count, text = len(values), np.frombuffer(joined, dtype=np.uint8)
@@ -278,7 +280,7 @@ class Parser:
             np.empty(len(text) // _SHARE_BYTES, np.int32),
             np.empty(len(text) // _SHARE_BYTES), np.empty((len(text) // _SEGMENT_BYTES, 2), np.int32),
         )  # fmt: skip
-        skipped, reasons, others = _not_text(joined, values), dict[int, str](), 0
+        skipped, reasons, unscanned = _not_text(joined, values), dict[int, str](), 0
         state = np.zeros(scanner.STATE, np.int64)
         state[scanner.KEYS] = 1 << 31 if self._segments is None else len(self._segments)
         # The loop stops at each record that it doesn't take, and where a new name has no room.
@@ -289,30 +291,30 @@ class Parser:
                 self._names = json_scanner.wider(self._names, MAX_NAME_BYTES)
                 continue
             record = int(state[scanner.RECORD])
-            others += 1
-            if others > max(_MOST_OTHERS, _SHARE_OF_OTHERS * record):
+            unscanned += 1
+            if unscanned > max(_MOST_OTHERS, _SHARE_OF_OTHERS * record):
                 return None
-            (found,), why = decode(kind, [values[record]])
-            if getattr(found, "quantiles", None) is not None and self._quantiles:
+            (decoded,), why = decode(kind, [values[record]])
+            if getattr(decoded, "quantiles", None) is not None and self._quantiles:
                 return None  # columns don't have them
             if why:
                 reasons[record] = why[0]
-            columns = self._write(columns, record, found, len(values[record] or b""), state)
+            columns = self._write(columns, record, decoded, len(values[record] or b""), state)
         self._note_names()
         if kind == PREDICTIONS and self._blank:
             models = columns.names[:, scanner.MODEL]
-            for place in np.flatnonzero(np.isin(models, self._blank)).tolist():
-                blank = why_blank("model", self._known[models[place]])
-                reasons.setdefault(place, existing(blank, "why a name is blank"))
+            for row in np.flatnonzero(np.isin(models, self._blank)).tolist():
+                blank = why_blank("model", self._known_names[models[row]])
+                reasons.setdefault(row, existing(blank, "why a name is blank"))
         used = _part(columns, 0, count)
         ends = {name: getattr(used, name).copy() for name in ("ids", "classes", "shares", "segments")}
-        return Plain(used._replace(**ends), self._known, [RecordTexts(kind, values)], reasons)
+        return Plain(used._replace(**ends), self._known_names, [RecordTexts(kind, values)], reasons)
 
     def _note_names(self) -> None:
-        first = len(self._known)
+        first = len(self._known_names)
         if first < self._names.counts[0]:
-            self._known += json_scanner.texts(self._names, first)
-            new = enumerate(self._known[first:], first)
+            self._known_names += json_scanner.texts(self._names, first)
+            new = enumerate(self._known_names[first:], first)
             self._blank += [number for number, name in new if why_blank("model", name) is not None]
 
     def _number(self, name: str) -> int:
@@ -328,41 +330,41 @@ class Parser:
             self._numbers[name] = number
         return number
 
-    def _write(self, columns: Columns, place: int, record: Any, size: int, state: Ints) -> Columns:
+    def _write(self, columns: Columns, row: int, record: Any, size: int, state: Ints) -> Columns:
         """Write a decoded record, None for an invalid one; returns the columns, maybe with more room."""
         if record is not None:
             columns = self._write_id(columns, record.instance_id.encode(), size, state)
-            columns.names[place, scanner.STREAM] = self._number(record.stream)
-            columns.ts[place] = scanner.NO_TIME if record.ts is None else record.ts
-            columns.version[place] = getattr(record, "version", 0) or 0
-            self._write_own(columns, place, record)
+            columns.names[row, scanner.STREAM] = self._number(record.stream)
+            columns.ts[row] = scanner.NO_TIME if record.ts is None else record.ts
+            columns.version[row] = getattr(record, "version", 0) or 0
+            self._write_own(columns, row, record)
             self._write_lists(columns, record, state)
-        state[scanner.RECORD] = place + 1
-        columns.id_bounds[place + 1] = state[scanner.IDS]
-        columns.share_bounds[place + 1] = state[scanner.SHARES]
-        columns.segment_bounds[place + 1] = state[scanner.SEGMENTS]
+        state[scanner.RECORD] = row + 1
+        columns.id_bounds[row + 1] = state[scanner.IDS]
+        columns.share_bounds[row + 1] = state[scanner.SHARES]
+        columns.segment_bounds[row + 1] = state[scanner.SEGMENTS]
         return columns
 
-    def _write_own(self, columns: Columns, place: int, record: Any) -> None:
+    def _write_own(self, columns: Columns, row: int, record: Any) -> None:
         """Write the fields that only some kinds of records have, and that have one place in the columns."""
         if hasattr(record, "model"):
-            columns.names[place, scanner.MODEL] = self._number(record.model)
+            columns.names[row, scanner.MODEL] = self._number(record.model)
         for field in ("y_pred", "y_true"):
             if hasattr(record, field):
-                self._write_target(columns, place, getattr(record, field))
+                self._write_target(columns, row, getattr(record, field))
         version = getattr(record, "model_version", None)
         if version is not None:
-            columns.names[place, scanner.MODEL_VERSION] = self._number(str(version))
+            columns.names[row, scanner.MODEL_VERSION] = self._number(str(version))
         for column, field in ((scanner.PROPENSITY, "label_propensity"), *enumerate(NUMBERS, scanner.NUMBER)):
             value = getattr(record, field, None)
             if value is not None:
-                columns.numbers[place, column] = _number(value)
+                columns.numbers[row, column] = _number(value)
 
     def _write_lists(self, columns: Columns, record: Any, state: Ints) -> None:
         """Append the probabilities and segments of a record."""
         for name, share in (getattr(record, "y_proba", None) or {}).items():
-            at = state[scanner.SHARES]
-            columns.classes[at], columns.shares[at] = self._number(name), share
+            index = state[scanner.SHARES]
+            columns.classes[index], columns.shares[index] = self._number(name), share
             state[scanner.SHARES] += 1
         for key, value in (getattr(record, "segments", None) or {}).items():
             code = self._number(key)
@@ -370,16 +372,16 @@ class Parser:
             columns.segments[state[scanner.SEGMENTS]] = code, self._number(value) if wanted else -1
             state[scanner.SEGMENTS] += 1
 
-    def _write_target(self, columns: Columns, place: int, value: Any) -> None:
+    def _write_target(self, columns: Columns, row: int, value: Any) -> None:
         if value is None or isinstance(value, ArrayText):  # such a record is encoded as an object
             return
         if type(value) is str:
-            columns.names[place, scanner.TARGET] = self._number(value)
+            columns.names[row, scanner.TARGET] = self._number(value)
             return
         if type(value) is not float:
-            columns.names[place, scanner.TARGET] = self._number(str(value).lower())
+            columns.names[row, scanner.TARGET] = self._number(str(value).lower())
         if type(value) is not bool:
-            columns.numbers[place, scanner.TARGET_NUMBER] = _number(value)
+            columns.numbers[row, scanner.TARGET_NUMBER] = _number(value)
 
     def _write_id(self, columns: Columns, text: bytes, size: int, state: Ints) -> Columns:
         """Write the id of a record of `size` bytes; an id may have more bytes than its text, such as 1e9."""
@@ -410,16 +412,16 @@ def _joined(values: Sequence[bytes | None]) -> tuple[bytes, Ints]:
 
 def _not_text(joined: bytes, values: Sequence[bytes | None]) -> Bytes:
     """1 for each value that isn't UTF-8."""
-    found = np.zeros(len(values), np.uint8)
+    marks = np.zeros(len(values), np.uint8)
     try:
         _ = joined.isascii() or joined.decode()
     except UnicodeDecodeError:
-        for place, value in enumerate(values):
+        for index, value in enumerate(values):
             try:
                 (value or b"").decode()
             except UnicodeDecodeError:
-                found[place] = 1
-    return found
+                marks[index] = 1
+    return marks
 
 
 def completed_ids(logs: Logs, records: Sequence[Any], numbers: Ints) -> list[str]:
@@ -437,6 +439,6 @@ def completed_ids(logs: Logs, records: Sequence[Any], numbers: Ints) -> list[str
     begins = np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1]))
     of_records = iter(instance_ids(records, (numbers - before)[~closed]))
     return [
-        bytes(closings.text[begins[at] : ends[at]]).decode() if is_closed else next(of_records)
-        for at, is_closed in zip(before.tolist(), closed.tolist())
+        bytes(closings.text[begins[index] : ends[index]]).decode() if is_closed else next(of_records)
+        for index, is_closed in zip(before.tolist(), closed.tolist())
     ]

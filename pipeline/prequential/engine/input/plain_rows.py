@@ -26,28 +26,28 @@ class ClassHashes:
     """The hashes of names of classes in probabilities."""
 
     def __init__(self) -> None:
-        self._known: dict[str, int] = {}
+        self._hashes: dict[str, int] = {}
 
-    def of(self, names: Iterable[str]) -> list[int]:
+    def hashes(self, names: Iterable[str]) -> list[int]:
         """The hashes of names, in their order."""
-        known, names = self._known, list(names)
+        hashes, names = self._hashes, list(names)
         try:
-            return list(map(known.__getitem__, names))
+            return list(map(hashes.__getitem__, names))
         except KeyError:
             pass
         values = []
         for name in names:
-            value = known.get(name)
+            value = hashes.get(name)
             if value is None:
-                if len(known) >= _MOST:
-                    known.clear()
-                value = known[name] = name_hash(name)
+                if len(hashes) >= _MOST:
+                    hashes.clear()
+                value = hashes[name] = name_hash(name)
             values.append(value)
         return values
 
     def names(self, hashes: Collection[int]) -> list[str]:
         """Names of classes with these hashes, as far as they are still known."""
-        return [name for name, value in self._known.items() if value in hashes]
+        return [name for name, value in self._hashes.items() if value in hashes]
 
 
 #: Odd factors below 2^31: products of numbers below 2^31 with them stay within 63 bits.
@@ -64,7 +64,7 @@ _KEY, _VALUE, _CLASS, _OBJECT = range(MODEL_VERSION + 1, MODEL_VERSION + 5)
 
 #: By place of a number: its range, its default, and the place of the number that it isn't below, or -1.
 _LOW, _HIGH, _DEFAULT = (np.array(column, float) for column in list(zip(*NUMBERS.values()))[:3])
-_ABOVE = np.array([list(NUMBERS).index(one.above) if one.above else -1 for one in NUMBERS.values()])
+_ABOVE = np.array([list(NUMBERS).index(number.above) if number.above else -1 for number in NUMBERS.values()])
 
 
 class Codes(NamedTuple):
@@ -98,42 +98,42 @@ def _owner(stream: int, key: int, keys: int) -> int:
 
 
 @inlined
-def _place(codes: Codes, owner: int, name: int) -> int:
+def _slot_of(codes: Codes, owner: int, name: int) -> int:
     """Where the code of a name is, or would go."""
     mask = len(codes.name) - 1
     mixed = (owner * _OWNER) ^ (name * _NAME)
-    at = (mixed ^ (mixed >> 16)) & mask
-    while codes.name[at] and (codes.name[at] != name + 1 or codes.owner[at] != owner):
-        at = (at + 1) & mask
-    return at
+    slot = (mixed ^ (mixed >> 16)) & mask
+    while codes.name[slot] and (codes.name[slot] != name + 1 or codes.owner[slot] != owner):
+        slot = (slot + 1) & mask
+    return slot
 
 
 @kernel
 def _enter(codes: Codes, owner: int, name: int, code: int) -> None:
-    at = _place(codes, owner, name)
-    codes.owner[at], codes.name[at], codes.code[at] = owner, name + 1, code
+    slot = _slot_of(codes, owner, name)
+    codes.owner[slot], codes.name[slot], codes.code[slot] = owner, name + 1, code
 
 
 @inlined
 def _code(codes: Codes, owner: int, name: int) -> int:
     """The code of a name; -1 if it isn't known."""
-    at = _place(codes, owner, name)
-    return np.int64(codes.code[at]) if codes.name[at] else -1
+    slot = _slot_of(codes, owner, name)
+    return np.int64(codes.code[slot]) if codes.name[slot] else -1
 
 
 @inner
 def _fill_target(
-    columns: Columns, place: int, stream: int, registry: Registry, tables: Tables, rows: Rows, i: int
+    columns: Columns, record: int, stream: int, registry: Registry, tables: Tables, rows: Rows, i: int
 ) -> int:
     """Fill a row's class or number, and its other numbers; returns what is missing, or -1."""
     streams = registry.streams
     if streams.regression[stream]:
-        number = columns.numbers[place, scanner.TARGET_NUMBER]
+        number = columns.numbers[record, scanner.TARGET_NUMBER]
         if not -MAX_AMOUNT <= number <= MAX_AMOUNT:
             return _OBJECT
         rows.number[i] = number
     else:
-        name = np.int64(columns.names[place, TARGET])
+        name = np.int64(columns.names[record, TARGET])
         if name < 0:
             return _OBJECT
         code = _code(tables.classes, stream, name)
@@ -141,16 +141,16 @@ def _fill_target(
             return TARGET
         rows.label[i] = code
     reads = streams.reads[stream] & OF_KIND[rows.kind[i]]
-    return _fill_numbers(columns, place, reads, rows, i) if reads else -1
+    return _fill_numbers(columns, record, reads, rows, i) if reads else -1
 
 
 @inner
-def _fill_numbers(columns: Columns, place: int, reads: int, rows: Rows, i: int) -> int:
+def _fill_numbers(columns: Columns, record: int, reads: int, rows: Rows, i: int) -> int:
     """Fill the numbers that a row's stream reads; returns what is missing, or -1."""
     for k in range(rows.numbers.shape[1]):
         if not reads >> k & 1:
             continue
-        number = columns.numbers[place, scanner.NUMBER + k]
+        number = columns.numbers[record, scanner.NUMBER + k]
         if number != number:  # it is absent
             number = _DEFAULT[k]
         elif not _LOW[k] <= number <= _HIGH[k]:
@@ -165,18 +165,18 @@ def _fill_numbers(columns: Columns, place: int, reads: int, rows: Rows, i: int) 
 
 @inner
 def _fill_segments(
-    columns: Columns, place: int, stream: int, tables: Tables, rows: Rows, i: int, stopped: Ints
+    columns: Columns, record: int, stream: int, tables: Tables, rows: Rows, i: int, stopped: Ints
 ) -> int:
     """Fill a row's segments; returns what is missing, or -1."""
     keys = rows.segments.shape[1]
-    for at in range(columns.segment_bounds[place], columns.segment_bounds[place + 1]):
-        stopped[_PLACE] = at
-        key = _code(tables.keys, stream, np.int64(columns.segments[at, 0]))
+    for entry in range(columns.segment_bounds[record], columns.segment_bounds[record + 1]):
+        stopped[_PLACE] = entry
+        key = _code(tables.keys, stream, np.int64(columns.segments[entry, 0]))
         if key < 0:
             return _KEY
         if key:
             owner = _owner(stream, key, keys)
-            position = _code(tables.values, owner, np.int64(columns.segments[at, 1]))
+            position = _code(tables.values, owner, np.int64(columns.segments[entry, 1]))
             if position < 0:
                 return _VALUE
             rows.segments[i, key - 1] = position
@@ -184,9 +184,9 @@ def _fill_segments(
 
 
 @inlined
-def _fill_shares(columns: Columns, place: int, tables: Tables, rows: Rows, i: int, stopped: Ints) -> int:
+def _fill_shares(columns: Columns, record: int, tables: Tables, rows: Rows, i: int, stopped: Ints) -> int:
     """Fill a row's probabilities; returns what is missing, or -1."""
-    first, start = columns.share_bounds[place], rows.probabilities[i]
+    first, start = columns.share_bounds[record], rows.probabilities[i]
     for k in range(rows.probabilities[i + 1] - start):
         name = columns.classes[first + k]
         if not tables.hashes[name]:
@@ -198,15 +198,15 @@ def _fill_shares(columns: Columns, place: int, tables: Tables, rows: Rows, i: in
 
 @inner
 def _fill_prediction(
-    columns: Columns, place: int, stream: int, registry: Registry, tables: Tables, rows: Rows, i: int,
+    columns: Columns, record: int, stream: int, registry: Registry, tables: Tables, rows: Rows, i: int,
     stopped: Ints,
 ) -> int:  # fmt: skip
     """Fill what only predictions have; returns what is missing, or -1."""
-    model = _code(tables.models, stream, np.int64(columns.names[place, MODEL]))
+    model = _code(tables.models, stream, np.int64(columns.names[record, MODEL]))
     if model < 0:
         return MODEL
     rows.model[i] = model
-    streams, version = registry.streams, np.int64(columns.names[place, MODEL_VERSION])
+    streams, version = registry.streams, np.int64(columns.names[record, MODEL_VERSION])
     if version >= 0:
         code = _code(tables.versions, stream, version)
         if code < 0:
@@ -214,13 +214,13 @@ def _fill_prediction(
         rows.version[i] = code
     if (
         streams.correction[stream]
-        and columns.share_bounds[place + 1] > columns.share_bounds[place]
+        and columns.share_bounds[record + 1] > columns.share_bounds[record]
         and not registry.entities.corrected[model]
     ):
         return _OBJECT
     if streams.quantiles[stream] and rows.probabilities[i + 1] > rows.probabilities[i]:
         return _OBJECT  # its probabilities are no quantiles
-    return _fill_shares(columns, place, tables, rows, i, stopped)
+    return _fill_shares(columns, record, tables, rows, i, stopped)
 
 
 @kernel
@@ -233,30 +233,30 @@ def _fill(
     """
     for i in range(stopped[_ROW], len(places)):
         stopped[_ROW] = i
-        place = places[i]
-        stream, missing = np.int64(tables.streams[columns.names[place, STREAM]]), -1
+        record = places[i]
+        stream, missing = np.int64(tables.streams[columns.names[record, STREAM]]), -1
         if stream < 0:
             stopped[_WANTED] = STREAM
             return False
         rows.stream[i] = stream
         kind = rows.kind[i]
         if kind == INSTANCE:
-            rows.version[i] = columns.version[place]
-            propensity = columns.numbers[place, scanner.PROPENSITY]
+            rows.version[i] = columns.version[record]
+            propensity = columns.numbers[record, scanner.PROPENSITY]
             rows.propensity[i] = propensity if propensity > 0.0 else 0.0
         if kind == PREDICTION:
-            missing = _fill_prediction(columns, place, stream, registry, tables, rows, i, stopped)
+            missing = _fill_prediction(columns, record, stream, registry, tables, rows, i, stopped)
         if kind != INSTANCE and missing < 0:
-            missing = _fill_target(columns, place, stream, registry, tables, rows, i)
+            missing = _fill_target(columns, record, stream, registry, tables, rows, i)
         if missing < 0 and registry.streams.keys[stream]:
-            missing = _fill_segments(columns, place, stream, tables, rows, i, stopped)
+            missing = _fill_segments(columns, record, stream, tables, rows, i, stopped)
         if missing >= 0:
             stopped[_WANTED] = missing
             return False
-        rows.ts[i] = rows.time[i] if columns.ts[place] == scanner.NO_TIME else columns.ts[place]
+        rows.ts[i] = rows.time[i] if columns.ts[record] == scanner.NO_TIME else columns.ts[record]
         rows.classes[i] = registry.streams.class_count[stream]  # without those that only later rows name
-        first, start = columns.id_bounds[place], rows.starts[i]
-        for k in range(columns.id_bounds[place + 1] - first):
+        first, start = columns.id_bounds[record], rows.starts[i]
+        for k in range(columns.id_bounds[record + 1] - first):
             rows.text[start + k] = columns.ids[first + k]
     return True
 
@@ -286,7 +286,7 @@ class PlainEncoder:
         self._by_stream = {MODEL: models, TARGET: classes}
         self._by_name = streams
         self._hashes = hashes
-        self._known: Sequence[str] | None = None
+        self._names: Sequence[str] | None = None
         self._keys = 0
         self.forget()
 
@@ -318,9 +318,9 @@ class PlainEncoder:
         now, and the rows continue. `keys` and `numbers` are the widths of these columns; with `scores`, rows
         have probabilities.
         """
-        known, columns, places = records.plain.known, records.plain.columns, records.places
-        if known is not self._known or keys != self._keys or max(self._entered.values()) > _MOST_CODES:
-            self._known, self._keys = known, keys
+        names, columns, places = records.plain.names, records.plain.columns, records.places
+        if names is not self._names or keys != self._keys or max(self._entered.values()) > _MOST_CODES:
+            self._names, self._keys = names, keys
             self.forget()
         count = len(places)
         starts, shares = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
@@ -330,14 +330,14 @@ class PlainEncoder:
         rows = new_rows(count, numbers, keys, np.empty(int(starts[-1]), np.uint8), int(shares[-1]))
         rows = rows._replace(kind=kinds, time=times, starts=starts, probabilities=shares)
         stopped, stop = np.zeros(3, np.int64), count
-        while not _fill(columns, places, self._catalog.registry, self._sized(len(known)), rows, stopped):
-            row, wanted, place = stopped.tolist()
+        while not _fill(columns, places, self._catalog.registry, self._sized(len(names)), rows, stopped):
+            row, wanted, entry = stopped.tolist()
             codes = columns.names[places[row]].tolist()
             if wanted in (_KEY, _VALUE):
-                codes += columns.segments[place].tolist()
+                codes += columns.segments[entry].tolist()
             elif wanted == _CLASS:
-                (hashed,) = self._hashes.of([known[columns.classes[place]]])
-                self._tables.hashes[columns.classes[place]] = hashed
+                (hashed,) = self._hashes.hashes([names[columns.classes[entry]]])
+                self._tables.hashes[columns.classes[entry]] = hashed
                 continue
             if not (self._enter(codes, wanted) or (learn(row) and self._enter(codes, wanted, True))):
                 stop = row
@@ -347,40 +347,40 @@ class PlainEncoder:
             rows = _first(rows, stop)
         return rows
 
-    def _enter(self, numbers: list[int], which: int, is_learnt: bool = False) -> bool:
+    def _enter(self, numbers: list[int], wanted: int, is_learnt: bool = False) -> bool:
         """Enter a code that isn't in the tables yet; False if there is none at all.
 
         `numbers` are those of the names of a record, then of a segment's key and value. `is_learnt`: whether
         something new of the record has just been registered.
         """
-        if which == _OBJECT:
+        if wanted == _OBJECT:
             return is_learnt
-        known = existing(self._known, "the names of plain records")
-        name = known[numbers[which]]
-        if which == STREAM:
+        names = existing(self._names, "the names of plain records")
+        name = names[numbers[wanted]]
+        if wanted == STREAM:
             code = self._by_name.get(name)
             if code is not None:
                 self._tables.streams[numbers[STREAM]] = code
             return code is not None
-        stream = self._catalog.by_name[known[numbers[STREAM]]]
-        table = {MODEL: "models", TARGET: "classes", MODEL_VERSION: "versions"}.get(which, "")
+        stream = self._catalog.by_name[names[numbers[STREAM]]]
+        table = {MODEL: "models", TARGET: "classes", MODEL_VERSION: "versions"}.get(wanted, "")
         owner = stream.code
         try:
-            if which == _KEY:
+            if wanted == _KEY:
                 table = "keys"
                 if stream.unseen_keys:
                     stream.note_keys({name: ""})
                 configured = stream.config.segments
                 code = 1 + configured.index(name) if name in configured else 0
-            elif which == _VALUE:
-                table, key = "values", stream.config.segments.index(known[numbers[_KEY]])
+            elif wanted == _VALUE:
+                table, key = "values", stream.config.segments.index(names[numbers[_KEY]])
                 code, owner = stream.position(key, name), _owner(stream.code, key + 1, self._keys)
-            elif which == MODEL_VERSION:
+            elif wanted == MODEL_VERSION:
                 code = stream.version(name)
             else:
-                if which == TARGET and stream.config.has_sets:  # its JSON may be in another form
+                if wanted == TARGET and stream.config.has_sets:  # its JSON may be in another form
                     name = set_name(name, "class")
-                code = self._by_stream[which][stream.name][name]
+                code = self._by_stream[wanted][stream.name][name]
         except (KeyError, Unusable):
             return False
         codes: Codes = getattr(self._tables, table)
@@ -389,7 +389,7 @@ class PlainEncoder:
             codes = _widened(codes)
             wider: dict[str, Any] = {table: codes}
             self._tables = self._tables._replace(**wider)
-        _enter(codes, owner, numbers[which], code)
+        _enter(codes, owner, numbers[wanted], code)
         return True
 
 

@@ -59,8 +59,8 @@ _FIELDS: tuple[tuple[bytes, int, int, tuple[int, ...]], ...] = (  # name, what i
     (b"y_proba", _SHARES, 0, (1,)),
     (b"model_version", _NAME, MODEL_VERSION, (1,)),
     *(
-        (name.encode(), _NUMBER, place, tuple(k for k in range(3) if name in messages.NUMBERS_OF_KIND[k]))
-        for place, name in enumerate(messages.NUMBERS, NUMBER)
+        (name.encode(), _NUMBER, column, tuple(k for k in range(3) if name in messages.NUMBERS_OF_KIND[k]))
+        for column, name in enumerate(messages.NUMBERS, NUMBER)
     ),
     (b"quantiles", _OBJECT, 0, (1,)),
 )
@@ -74,7 +74,7 @@ class Fields(NamedTuple):
 
     text: Bytes  # their names, one after the other
     bounds: Ints
-    what: Ints
+    form: Ints
     column: Ints
     needed: Ints  # 1 where a record must have it
     usual: Ints  # by position in a record, which field was there last
@@ -115,16 +115,16 @@ def _equal(fields: Fields, field: int, text: Bytes, start: int, stop: int) -> bo
 
 
 @inlined
-def _field(fields: Fields, place: int, text: Bytes, start: int, stop: int) -> int:
+def _field(fields: Fields, field_position: int, text: Bytes, start: int, stop: int) -> int:
     """Which field has this name, at this place among those of a record; -1: none."""
     if stop == start:
         return -1
-    if place < len(fields.usual) and _equal(fields, fields.usual[place], text, start, stop):
-        return fields.usual[place]
-    for field in range(len(fields.what)):
+    if field_position < len(fields.usual) and _equal(fields, fields.usual[field_position], text, start, stop):
+        return fields.usual[field_position]
+    for field in range(len(fields.form)):
         if _equal(fields, field, text, start, stop):
-            if place < len(fields.usual):
-                fields.usual[place] = field
+            if field_position < len(fields.usual):
+                fields.usual[field_position] = field
             return field
     return -1
 
@@ -146,227 +146,229 @@ def _name(text: Bytes, start: int, stop: int, escaped: bool, names: Names, room:
 
 @inlined
 def _take_name(
-    text: Bytes, at: int, record: int, column: int, names: Names, columns: Columns, room: Bytes
+    text: Bytes, position: int, record: int, column: int, names: Names, columns: Columns, room: Bytes
 ) -> int:
     """Read the value of a field that is a name, or may be a number or a boolean; returns where it ends."""
-    start, code = at, -1
-    if text[at] == json.QUOTE:
-        at, escaped = json.string(text, at)
-        if at < 0:
+    start, code = position, -1
+    if text[position] == json.QUOTE:
+        position, escaped = json.string(text, position)
+        if position < 0:
             return _NOT_TAKEN
-        code = _name(text, start + 1, at - 1, escaped, names, room)
+        code = _name(text, start + 1, position - 1, escaped, names, room)
         if code < 0:
             return code
     elif column <= MODEL:  # a stream or a model
         return _NOT_TAKEN
-    elif column == MODEL_VERSION and text[at] == json.NULL[0]:
-        return json.literal(text, at, json.NULL)
+    elif column == MODEL_VERSION and text[position] == json.NULL[0]:
+        return json.literal(text, position, json.NULL)
     else:
         whole = True
-        if column == TARGET and text[at] == json.TRUE[0]:
-            at = json.literal(text, at, json.TRUE)
-        elif column == TARGET and text[at] == json.FALSE[0]:
-            at = json.literal(text, at, json.FALSE)
+        if column == TARGET and text[position] == json.TRUE[0]:
+            position = json.literal(text, position, json.TRUE)
+        elif column == TARGET and text[position] == json.FALSE[0]:
+            position = json.literal(text, position, json.FALSE)
         else:
-            at, value, whole = json.number(text, at)
-            if at < 0 or (column == MODEL_VERSION and not whole):
+            position, value, whole = json.number(text, position)
+            if position < 0 or (column == MODEL_VERSION and not whole):
                 return _NOT_TAKEN
             if column == TARGET:
                 columns.numbers[record, TARGET_NUMBER] = value
-        if at < 0:
+        if position < 0:
             return _NOT_TAKEN
         if whole:
-            code = json.number_of(names, text, start, at)
+            code = json.number_of(names, text, start, position)
             if code < 0:
                 return _FULL
     columns.names[record, column] = code
-    return at
+    return position
 
 
 @inlined
-def _take_number(text: Bytes, at: int, record: int, column: int, columns: Columns) -> int:
+def _take_number(text: Bytes, position: int, record: int, column: int, columns: Columns) -> int:
     """Read the value of a field that should be a number; returns where it ends."""
-    if text[at] == json.NULL[0]:
-        return json.literal(text, at, json.NULL)
+    if text[position] == json.NULL[0]:
+        return json.literal(text, position, json.NULL)
     if column != PROPENSITY and (
-        text[at] == json.QUOTE
-        or text[at] == json.TRUE[0]
-        or text[at] == json.FALSE[0]
-        or text[at] == json.OPEN
-        or text[at] == json.LIST
+        text[position] == json.QUOTE
+        or text[position] == json.TRUE[0]
+        or text[position] == json.FALSE[0]
+        or text[position] == json.OPEN
+        or text[position] == json.LIST
     ):
         columns.numbers[record, column] = UNUSABLE
-        return json.skip(text, at)
-    at, value, _ = json.number(text, at)
-    if at < 0 or (column == PROPENSITY and not messages.MIN_PROPENSITY <= value <= 1.0):
+        return json.skip(text, position)
+    position, value, _ = json.number(text, position)
+    if position < 0 or (column == PROPENSITY and not messages.MIN_PROPENSITY <= value <= 1.0):
         return _NOT_TAKEN
     columns.numbers[record, column] = value
-    return at
+    return position
 
 
 @inlined
 def _take_pairs(
-    text: Bytes, at: int, which: int, names: Names, columns: Columns, state: Ints, room: Bytes
+    text: Bytes, position: int, counter: int, names: Names, columns: Columns, state: Ints, room: Bytes
 ) -> int:
-    """Read probabilities by class (`which` is SHARES) or segments by key (SEGMENTS); returns where they end.
+    """Read probabilities by class (`counter` is SHARES) or segments by key (SEGMENTS); returns their end.
 
     Of keys that mean nothing, values have no numbers.
     """
-    if text[at] == json.NULL[0]:
-        return json.literal(text, at, json.NULL)
-    if text[at] != json.OPEN:
+    if text[position] == json.NULL[0]:
+        return json.literal(text, position, json.NULL)
+    if text[position] != json.OPEN:
         return _NOT_TAKEN
     names.counts[1] += 1
-    end, total = state[which], 0.0
-    at = json.blank(text, at + 1)
-    if text[at] == json.CLOSE:
-        return at + 1
+    end, total = state[counter], 0.0
+    position = json.blank(text, position + 1)
+    if text[position] == json.CLOSE:
+        return position + 1
     while True:
-        start = at
-        at, escaped = json.string(text, at)
-        if at < 0:
+        start = position
+        position, escaped = json.string(text, position)
+        if position < 0:
             return _NOT_TAKEN
-        key = _name(text, start + 1, at - 1, escaped, names, room)
+        key = _name(text, start + 1, position - 1, escaped, names, room)
         if key < 0:
             return key
         if names.last[key] == names.counts[1]:
             return _NOT_TAKEN  # twice
         names.last[key] = names.counts[1]
-        at = json.blank(text, at)
-        if text[at] != json.COLON:
+        position = json.blank(text, position)
+        if text[position] != json.COLON:
             return _NOT_TAKEN
-        start = at = json.blank(text, at + 1)
-        if which == SHARES:
-            at, share, _ = json.number(text, at)
-            if at < 0 or not 0.0 <= share <= 1.0:
+        start = position = json.blank(text, position + 1)
+        if counter == SHARES:
+            position, share, _ = json.number(text, position)
+            if position < 0 or not 0.0 <= share <= 1.0:
                 return _NOT_TAKEN
             total += share
             columns.classes[end], columns.shares[end] = key, share
         else:
-            at, escaped = json.string(text, at)
-            if at < 0:
+            position, escaped = json.string(text, position)
+            if position < 0:
                 return _NOT_TAKEN
             value = -1
             if key < state[KEYS]:
-                value = _name(text, start + 1, at - 1, escaped, names, room)
+                value = _name(text, start + 1, position - 1, escaped, names, room)
                 if value < 0:
                     return value
-            elif escaped or at - start - 2 > messages.MAX_NAME_BYTES:
+            elif escaped or position - start - 2 > messages.MAX_NAME_BYTES:
                 return _NOT_TAKEN
             columns.segments[end, 0], columns.segments[end, 1] = key, value
         end += 1
-        at = json.blank(text, at)
-        if text[at] == json.CLOSE:
+        position = json.blank(text, position)
+        if text[position] == json.CLOSE:
             break
-        if text[at] != json.COMMA:
+        if text[position] != json.COMMA:
             return _NOT_TAKEN
-        at = json.blank(text, at + 1)
+        position = json.blank(text, position + 1)
     if total > messages.SUM_SURELY_WITHIN:
         return _NOT_TAKEN
-    state[which] = end
-    return at + 1
+    state[counter] = end
+    return position + 1
 
 
 @inlined
-def _take_id(text: Bytes, at: int, columns: Columns, end: int) -> tuple[int, int]:
+def _take_id(text: Bytes, position: int, columns: Columns, end: int) -> tuple[int, int]:
     """Write an id, a string or an integer, from `end` on; where the value ends, and the id."""
-    start, escaped = at, False
-    if text[at] == json.QUOTE:
-        at, escaped = json.string(text, at)
-        start, stop = start + 1, at - 1
+    start, escaped = position, False
+    if text[position] == json.QUOTE:
+        position, escaped = json.string(text, position)
+        start, stop = start + 1, position - 1
     else:
-        at, _ = json.integer(text, at)
-        stop = at
-    if at < 0:
+        position, _ = json.integer(text, position)
+        stop = position
+    if position < 0:
         return _NOT_TAKEN, 0
     if escaped:
         end = json.unescaped(text, start, stop, columns.ids, end, messages.MAX_NAME_BYTES)
-        return (at if end >= 0 else _NOT_TAKEN), end
+        return (position if end >= 0 else _NOT_TAKEN), end
     if stop - start > messages.MAX_NAME_BYTES:
         return _NOT_TAKEN, 0
     for k in range(stop - start):
         columns.ids[end + k] = text[start + k]
-    return at, end + stop - start
+    return position, end + stop - start
 
 
 @inlined
-def _take_time(text: Bytes, at: int, record: int, columns: Columns) -> int:
+def _take_time(text: Bytes, position: int, record: int, columns: Columns) -> int:
     """Read `ts`, an integer or a text; returns where it ends."""
-    if text[at] == json.NULL[0]:
-        return json.literal(text, at, json.NULL)
-    if text[at] == json.QUOTE:
-        start = at + 1
-        at, escaped = json.string(text, at)
-        if at < 0 or escaped:
+    if text[position] == json.NULL[0]:
+        return json.literal(text, position, json.NULL)
+    if text[position] == json.QUOTE:
+        start = position + 1
+        position, escaped = json.string(text, position)
+        if position < 0 or escaped:
             return _NOT_TAKEN
-        value = json.moment(text, start, at - 1)
+        value = json.moment(text, start, position - 1)
         if value == json.NO_MOMENT:
             return _NOT_TAKEN
     else:
-        at, value = json.integer(text, at)
-        if at < 0 or not -_LAST_TIME <= value <= _LAST_TIME:
+        position, value = json.integer(text, position)
+        if position < 0 or not -_LAST_TIME <= value <= _LAST_TIME:
             return _NOT_TAKEN
     columns.ts[record] = value
-    return at
+    return position
 
 
 @inner
 def _scan(
-    text: Bytes, at: int, record: int, fields: Fields, names: Names, columns: Columns, state: Ints,
+    text: Bytes, position: int, record: int, fields: Fields, names: Names, columns: Columns, state: Ints,
     room: Bytes,
 ) -> int:  # fmt: skip
-    """Read the record that begins at `at`; returns where it ends, `_NOT_TAKEN` or `_FULL`."""
-    seen, found, place = np.int64(0), 0, 0
-    at = json.blank(text, at)
-    if text[at] != json.OPEN:
+    """Read the record that begins at `position`; returns where it ends, `_NOT_TAKEN` or `_FULL`."""
+    seen, present, field_position = np.int64(0), 0, 0
+    position = json.blank(text, position)
+    if text[position] != json.OPEN:
         return _NOT_TAKEN
     while True:
-        start = json.blank(text, at + 1)
-        at, escaped = json.string(text, start)
-        if at < 0 or escaped:
+        start = json.blank(text, position + 1)
+        position, escaped = json.string(text, start)
+        if position < 0 or escaped:
             return _NOT_TAKEN
-        field = _field(fields, place, text, start + 1, at - 1)
-        place += 1
-        at = json.blank(text, at)
-        if text[at] != json.COLON:
+        field = _field(fields, field_position, text, start + 1, position - 1)
+        field_position += 1
+        position = json.blank(text, position)
+        if text[position] != json.COLON:
             return _NOT_TAKEN
-        at = json.blank(text, at + 1)
+        position = json.blank(text, position + 1)
         if field < 0:
-            at = json.skip(text, at)
+            position = json.skip(text, position)
         else:
             if seen >> field & 1:
                 return _NOT_TAKEN  # twice
             seen |= 1 << field
-            found += fields.needed[field]
-            what, column = fields.what[field], fields.column[field]
-            if what == _NAME:
-                at = _take_name(text, at, record, column, names, columns, room)
-            elif what == _ID:
-                at, end = _take_id(text, at, columns, state[IDS])
+            present += fields.needed[field]
+            form, column = fields.form[field], fields.column[field]
+            if form == _NAME:
+                position = _take_name(text, position, record, column, names, columns, room)
+            elif form == _ID:
+                position, end = _take_id(text, position, columns, state[IDS])
                 columns.id_bounds[record + 1] = end
-            elif what == _TIME:
-                at = _take_time(text, at, record, columns)
-            elif what == _SHARES:
-                at = _take_pairs(text, at, SHARES, names, columns, state, room)
-            elif what == _SEGMENTS:
-                at = _take_pairs(text, at, SEGMENTS, names, columns, state, room)
-            elif what == _OBJECT:  # only decoded records have it
-                at = json.literal(text, at, json.NULL) if text[at] == json.NULL[0] else _NOT_TAKEN
-            elif what == _VERSION and text[at] != json.NULL[0]:
-                at, columns.version[record] = json.integer(text, at)
+            elif form == _TIME:
+                position = _take_time(text, position, record, columns)
+            elif form == _SHARES:
+                position = _take_pairs(text, position, SHARES, names, columns, state, room)
+            elif form == _SEGMENTS:
+                position = _take_pairs(text, position, SEGMENTS, names, columns, state, room)
+            elif form == _OBJECT:  # only decoded records have it
+                position = (
+                    json.literal(text, position, json.NULL) if text[position] == json.NULL[0] else _NOT_TAKEN
+                )
+            elif form == _VERSION and text[position] != json.NULL[0]:
+                position, columns.version[record] = json.integer(text, position)
             else:
-                at = _take_number(text, at, record, column, columns)
-        if at < 0:
-            return at
-        at = json.blank(text, at)
-        if text[at] == json.CLOSE:
+                position = _take_number(text, position, record, column, columns)
+        if position < 0:
+            return position
+        position = json.blank(text, position)
+        if text[position] == json.CLOSE:
             break
-        if text[at] != json.COMMA:
+        if text[position] != json.COMMA:
             return _NOT_TAKEN
     needed = 0
     for field in range(len(fields.needed)):
         needed += fields.needed[field]
-    return json.blank(text, at + 1) if found == needed else _NOT_TAKEN
+    return json.blank(text, position + 1) if present == needed else _NOT_TAKEN
 
 
 @inlined

@@ -77,15 +77,15 @@ def _note_names(seen: Seen, rows: Rows, i: int, own: int) -> None:
     """Count a prediction with probabilities whose class has the hash `own`."""
     stream, first, last = rows.stream[i], rows.probabilities[i], rows.probabilities[i + 1]
     seen.scored[stream, 0] += 1
-    for at in range(first, last):
-        if rows.names[at] == own:
+    for index in range(first, last):
+        if rows.names[index] == own:
             return
     seen.scored[stream, 1] += 1
-    for at in range(first, last):
-        for place in range(FOREIGN):
-            if seen.foreign[stream, place] == 0:
-                seen.foreign[stream, place] = rows.names[at]
-            if seen.foreign[stream, place] == rows.names[at]:
+    for index in range(first, last):
+        for slot in range(FOREIGN):
+            if seen.foreign[stream, slot] == 0:
+                seen.foreign[stream, slot] = rows.names[index]
+            if seen.foreign[stream, slot] == rows.names[index]:
                 break
 
 
@@ -130,7 +130,7 @@ class Refusals:
     >>> refusals = Refusals()
     >>> for offset, name in enumerate("ab"):
     ...     refusals.add(2, f"y_true '{name}': expected a number", offset)
-    >>> refusals.known()
+    >>> refusals.reasons()
     [Refusal(kind=2, sentence="y_true 'a': expected a number", offset=0, records=2)]
     """
 
@@ -153,7 +153,7 @@ class Refusals:
             self._first[key] = reason, offset
         self._counts[key] = self._counts.get(key, 0) + 1
 
-    def known(self) -> list[Refusal]:
+    def reasons(self) -> list[Refusal]:
         """The reasons in the order in which they came first, with their first sentences and offsets."""
         return [Refusal(key[0], *self._first[key], count) for key, count in self._counts.items()]
 
@@ -228,11 +228,17 @@ def _check_time(seen: Seen, rows: Rows, i: int, registry: Registry) -> int:
             seen.first[stream, column] = i + 1
             new = 1
     records = earliest = latest = np.int64(0)
-    for one in range(_KINDS):
-        if seen.records[stream, one]:
-            earliest = min(earliest, seen.earliest[stream, one]) if records else seen.earliest[stream, one]
-            latest = max(latest, seen.latest[stream, one]) if records else seen.latest[stream, one]
-            records += seen.records[stream, one]
+    for other_kind in range(_KINDS):
+        if seen.records[stream, other_kind]:
+            earliest = (
+                min(earliest, seen.earliest[stream, other_kind])
+                if records
+                else seen.earliest[stream, other_kind]
+            )
+            latest = (
+                max(latest, seen.latest[stream, other_kind]) if records else seen.latest[stream, other_kind]
+            )
+            records += seen.records[stream, other_kind]
     step = seen.step[stream]
     longest = max(registry.streams.horizon[stream], latest - earliest, step[AT] - step[BEFORE])
     if records >= _LEAST_BEFORE and ts - latest > longest:
@@ -273,6 +279,7 @@ class Followed(NamedTuple):
     value: Floats  # the predicted value: a class's code, or a number
     label_ts: Ints  # of the latest label; NONE: none has come
     label: Floats
+
 
 class Sampled(NamedTuple):
     """By place: of all ids that have the place the one with the smallest key, with its first records."""
@@ -348,12 +355,12 @@ def meetings_of(recurrence: Recurrence, stream: int) -> Meetings:
 @inlined
 def _hash(rows: Rows, i: int) -> int:
     """62 bits of an id and its stream, not 0: the same in every process."""
-    one = other = _BASIS ^ int(rows.stream[i])
+    first_hash = second_hash = _BASIS ^ int(rows.stream[i])
     for k in range(int(rows.starts[i]), int(rows.starts[i + 1])):
         byte = int(rows.text[k])
-        one = ((one ^ byte) * _PRIME) & _WORD
-        other = ((other ^ byte) * _OTHER_PRIME) & _WORD
-    return ((one >> 1) << 31) ^ (other >> 1) ^ (one << 3) | 1
+        first_hash = ((first_hash ^ byte) * _PRIME) & _WORD
+        second_hash = ((second_hash ^ byte) * _OTHER_PRIME) & _WORD
+    return ((first_hash >> 1) << 31) ^ (second_hash >> 1) ^ (first_hash << 3) | 1
 
 
 @kernel
@@ -366,58 +373,58 @@ def _update_ids(
             continue
         key = _hash(rows, i)
         _sample(sampled, key, stream, kind, ts)
-        at = (key >> 20) % _PLACES
+        slot = (key >> 20) % _PLACES
         value = rows.number[i] if streams.regression[stream] else float(rows.label[i])
         if kind == LABEL:
-            if followed.key[at] == key and followed.stream[at] == stream:
-                _label(followed, at, ts, value, streams.settle[stream])
+            if followed.key[slot] == key and followed.stream[slot] == stream:
+                _label(followed, slot, ts, value, streams.settle[stream])
             continue
-        if followed.key[at] != key or followed.stream[at] != stream:
-            if followed.key[at]:
-                owner = followed.stream[at]
-                if ts - followed.ts[at] <= _HORIZONS * streams.horizon[owner]:
+        if followed.key[slot] != key or followed.stream[slot] != stream:
+            if followed.key[slot]:
+                owner = followed.stream[slot]
+                if ts - followed.ts[slot] <= _HORIZONS * streams.horizon[owner]:
                     continue
-                gone.predictions[owner] += followed.predictions[at]
-                gone.reused[owner] += min(followed.repeated[at], max(followed.labels[at] - 1, 0))
-            followed.key[at], followed.stream[at], followed.model[at] = key, stream, rows.model[i]
-            followed.waiting[at] = followed.predictions[at] = 1
-            followed.repeated[at] = followed.labels[at] = 0
-            followed.ts[at], followed.value[at], followed.label_ts[at] = ts, value, NONE
-        elif followed.model[at] == rows.model[i]:
-            before = followed.ts[at]
-            if ts > before or (ts == before and value != followed.value[at]):
+                gone.predictions[owner] += followed.predictions[slot]
+                gone.reused[owner] += min(followed.repeated[slot], max(followed.labels[slot] - 1, 0))
+            followed.key[slot], followed.stream[slot], followed.model[slot] = key, stream, rows.model[i]
+            followed.waiting[slot] = followed.predictions[slot] = 1
+            followed.repeated[slot] = followed.labels[slot] = 0
+            followed.ts[slot], followed.value[slot], followed.label_ts[slot] = ts, value, NONE
+        elif followed.model[slot] == rows.model[i]:
+            before = followed.ts[slot]
+            if ts > before or (ts == before and value != followed.value[slot]):
                 if ts - before > streams.horizon[stream]:
-                    followed.waiting[at] = 0  # the horizon of their labels has passed
-                followed.repeated[at] += int(followed.waiting[at] > 0)
-                followed.waiting[at] += 1
-                followed.predictions[at] += 1
-                followed.ts[at], followed.value[at] = ts, value
+                    followed.waiting[slot] = 0  # the horizon of their labels has passed
+                followed.repeated[slot] += int(followed.waiting[slot] > 0)
+                followed.waiting[slot] += 1
+                followed.predictions[slot] += 1
+                followed.ts[slot], followed.value[slot] = ts, value
 
 
 @inlined
 def _sample(sampled: Sampled, key: int, stream: int, kind: int, ts: int) -> None:
     """A record of an id, which is in the sample if no smaller key has its place."""
-    at = (key >> 8) % _SAMPLES
-    if sampled.key[at] == 0 or key < sampled.key[at]:
-        sampled.key[at], sampled.stream[at] = key, stream
-        sampled.prediction[at] = sampled.label[at] = NONE
-    elif key > sampled.key[at]:
+    slot = (key >> 8) % _SAMPLES
+    if sampled.key[slot] == 0 or key < sampled.key[slot]:
+        sampled.key[slot], sampled.stream[slot] = key, stream
+        sampled.prediction[slot] = sampled.label[slot] = NONE
+    elif key > sampled.key[slot]:
         return
     if kind == LABEL:
-        if sampled.label[at] == NONE:
-            sampled.label[at] = ts
-    elif sampled.prediction[at] == NONE:
-        sampled.prediction[at] = ts
+        if sampled.label[slot] == NONE:
+            sampled.label[slot] = ts
+    elif sampled.prediction[slot] == NONE:
+        sampled.prediction[slot] = ts
 
 
 @inlined
-def _label(followed: Followed, at: int, ts: int, value: float, settle: int) -> None:
+def _label(followed: Followed, slot: int, ts: int, value: float, settle: int) -> None:
     """Count a label of an id, unless it repeats or revises the latest one (another class within `settle`)."""
-    if followed.label_ts[at] != NONE:
-        since = ts - followed.label_ts[at]
-        if since <= 0 or (since <= settle and value != followed.label[at]):
+    if followed.label_ts[slot] != NONE:
+        since = ts - followed.label_ts[slot]
+        if since <= 0 or (since <= settle and value != followed.label[slot]):
             return
-    followed.label_ts[at], followed.label[at] = ts, value
-    if followed.waiting[at]:
-        followed.waiting[at] -= 1
-        followed.labels[at] += 1
+    followed.label_ts[slot], followed.label[slot] = ts, value
+    if followed.waiting[slot]:
+        followed.waiting[slot] -= 1
+        followed.labels[slot] += 1

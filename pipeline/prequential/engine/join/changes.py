@@ -22,7 +22,7 @@ from prequential.engine.join.expiry import (
     forget,
     label_was_late,
 )
-from prequential.engine.join.outcome_rows import Place, note_unrevised, write_again
+from prequential.engine.join.outcome_rows import Origin, note_unrevised, write_again
 from prequential.engine.tables import logs as log
 from prequential.engine.tables import store as stores
 from prequential.engine.tables.logs import Logs
@@ -40,13 +40,13 @@ def take_instance(
     """Process an instance; returns the deadline of its state, or `NOTHING`."""
     streams, instances, labels = registry.streams, store.instances, store.labels
     horizon, ts, version = streams.horizon[stream], rows.ts[i], rows.version[i]
-    state, known = instances.state[slot], instances.version[slot]
+    state, stored_version = instances.state[slot], instances.version[slot]
     if state == stores.UNKNOWN:
         instances.state[slot] = stores.WAITING
         instances.version[slot] = version
         _note_instance(rows, i, registry, store, stream, slot)
         return ts + horizon
-    is_old = known != stores.NO_VERSION and version <= known
+    is_old = stored_version != stores.NO_VERSION and version <= stored_version
     if state == stores.EXPIRED or (state == stores.SETTLED and is_old):
         streams.duplicate_instances[stream] += 1
         log.note_dropped(logs, log.DUPLICATE + INSTANCE, i)
@@ -61,8 +61,8 @@ def take_instance(
         log.note_dropped(logs, log.DUPLICATE + INSTANCE, i)
         return NOTHING
     _note_instance(rows, i, registry, store, stream, slot)
-    t0 = ts if known == stores.NO_VERSION else min(t0, ts)
-    instances.version[slot] = version if known == stores.NO_VERSION else max(version, known)
+    t0 = ts if stored_version == stores.NO_VERSION else min(t0, ts)
+    instances.version[slot] = version if stored_version == stores.NO_VERSION else max(version, stored_version)
     if state == stores.WAITING:
         return t0 + horizon
     if is_beyond_horizon(t0, labels.t1[label], horizon):
@@ -132,10 +132,10 @@ def take_prediction(
         return MEETS
     if unbounded:
         streams.predictions_without_instance[stream] += 1
-    place = Place(log.number_of(logs, i), stream, slot)
-    complete_late(registry, store, logs, place, row)
+    origin = Origin(log.number_of(logs, i), stream, slot)
+    complete_late(registry, store, logs, origin, row)
     if streams.compared[stream]:
-        write_again(registry, store, logs, place, labels.label[instances.label[slot]], REFERENCE, row)
+        write_again(registry, store, logs, origin, labels.label[instances.label[slot]], REFERENCE, row)
     remember_numbers(registry, store, row)
     return NOTHING
 
@@ -159,15 +159,15 @@ def repeats(rows: Rows, i: int, registry: Registry, store: Store, stream: int, s
         reads = registry.streams.reads[stream]
         for k in range(store.values.numbers.shape[1]):
             if reads >> k & 1:
-                number, other = store.values.numbers[same, k], rows.numbers[i, k]
-                if number != other and (number == number or other == other):
+                number, new_number = store.values.numbers[same, k], rows.numbers[i, k]
+                if number != new_number and (number == number or new_number == new_number):
                     return False
         if store.values.number[same, 0] != rows.number[i]:
             return False
     elif predictions.label[same] != rows.label[i]:
         return False
-    given = registry.streams.probabilities[stream] or registry.streams.quantiles[stream]
-    return not given or _gives(rows, i, store, predictions.probabilities[same])
+    has_probabilities = registry.streams.probabilities[stream] or registry.streams.quantiles[stream]
+    return not has_probabilities or _gives(rows, i, store, predictions.probabilities[same])
 
 
 @inner
@@ -322,15 +322,15 @@ def take_label(
     if old == y and (not streams.regression[stream] or labels.number[label] == rows.number[i]):
         repeat_label(streams, logs, stream, i)
         return NOTHING
-    place = Place(log.number_of(logs, i), stream, slot)
+    origin = Origin(log.number_of(logs, i), stream, slot)
     if state == stores.SETTLED:
-        note_unrevised(registry, store, logs, place)
+        note_unrevised(registry, store, logs, origin)
     labels.label[label], labels.number[label], labels.at_horizon[label] = y, rows.number[i], 0
     if streams.valued[stream] and rows.numbers[i, scoring.AMOUNT] >= 0.0:  # else the label keeps its value
         scoring.note_value(store.label_values.value, label, rows.numbers[i, scoring.AMOUNT])
     streams.revisions[stream] += 1
     if state == stores.SETTLED:
-        write_again(registry, store, logs, place, old, REVISION, 0)
+        write_again(registry, store, logs, origin, old, REVISION, 0)
     return NOTHING
 
 
@@ -356,12 +356,12 @@ def _withdraw(i: int, registry: Registry, store: Store, logs: Logs, stream: int,
     streams.withdrawn[stream] += 1
     end = labels.t0[label] + streams.horizon[stream]
     if state == stores.SETTLED:
-        place, old = Place(log.number_of(logs, i), stream, slot), labels.label[label]
-        note_unrevised(registry, store, logs, place)
+        origin, old = Origin(log.number_of(logs, i), stream, slot), labels.label[label]
+        note_unrevised(registry, store, logs, origin)
         labels.label[label] = stores.NO_CLASS
         if streams.valued[stream]:
             scoring.note_value(store.label_values.value, label, -1.0)
-        write_again(registry, store, logs, place, old, REVISION, 0)
+        write_again(registry, store, logs, origin, old, REVISION, 0)
         return end if end > store.links.deadline[slot] else NOTHING
     streams.waiting_labels[stream] -= 1
     drop_label(store, slot)

@@ -103,7 +103,7 @@ def expand(registry: Registry, store: Store, stream: int, slot: int, row: int) -
 @inner
 def _clear(store: Store, prediction: int, label: int) -> None:
     """Empty what only some streams need: by now this stream may, by a new configuration."""
-    values, others = store.values, store.label_values
+    values, label_values = store.values, store.label_values
     for column in range(values.numbers.shape[1]):
         values.numbers[prediction, column] = np.nan
     for table in (values.number, values.estimate, values.season):
@@ -114,9 +114,9 @@ def _clear(store: Store, prediction: int, label: int) -> None:
         values.segment_numbers[prediction, column] = 0
     for column in range(values.after_numbers.shape[1]):
         values.after_numbers[prediction, column] = 0
-        others.after_numbers[label, column] = 0
-    for column in range(others.value.shape[1]):
-        others.value[label, column] = 0.0
+        label_values.after_numbers[label, column] = 0
+    for column in range(label_values.value.shape[1]):
+        label_values.value[label, column] = 0.0
 
 
 @inner
@@ -165,7 +165,7 @@ def _with_class(codes: int, code: int) -> int:
 
 
 @inlined
-def _class_at(codes: int, place: int) -> int:
+def _class_at(codes: int, position: int) -> int:
     """The class at a place among the codes."""
-    code = (codes & (_HAS_INSTANCE - 1)) // _BASE**place % _BASE
+    code = (codes & (_HAS_INSTANCE - 1)) // _BASE**position % _BASE
     return stores.NO_CLASS if code == _NONE else code

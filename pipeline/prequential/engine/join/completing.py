@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prequential.engine.compiled.kernel import inlined, inner
 from prequential.engine.join import outcome_rows as outcomes
-from prequential.engine.join.outcome_rows import Place
+from prequential.engine.join.outcome_rows import Origin
 from prequential.engine.join.scoring import find_baseline, note_stake, score
 from prequential.engine.tables import logs as log
 from prequential.engine.tables import store as stores
@@ -48,10 +48,10 @@ def _note_version(registry: Registry, store: Store, model: int, number: int, fir
 
 @inlined
 def _complete_model(
-    registry: Registry, store: Store, logs: Logs, place: Place, model: int, first: int
+    registry: Registry, store: Store, logs: Logs, origin: Origin, model: int, first: int
 ) -> None:
     """Write a model's outcome in all stages, then the outcomes of its correction and in its segments."""
-    stream, slot = place.stream, place.slot
+    stream, slot = origin.stream, origin.slot
     streams, entities = registry.streams, registry.entities
     predictions, values = store.predictions, store.values
     label = store.instances.label[slot]
@@ -61,13 +61,13 @@ def _complete_model(
     while predictions.model[head] != model:
         head = predictions.next[head]
     with_segments = outcomes.first_with_segments(store, first, model, keys) if keys else 0
-    for which in range(2 + keys):  # the model, its correction, its segments
-        entity, whose, key = model, outcomes.OWN, which - 2
-        if which == 1:
+    for part in range(2 + keys):  # the model, its correction, its segments
+        entity, predictor, key = model, outcomes.OWN, part - 2
+        if part == 1:
             if not corrected or not outcomes.all_corrected(registry, store, stream, slot, model, first):
                 continue
-            entity, whose = corrected, outcomes.CORRECTED
-        elif which > 1:
+            entity, predictor = corrected, outcomes.CORRECTED
+        elif part > 1:
             values.segment_numbers[head, key] = 0
             row = outcomes.segment_row(registry, store, stream, slot, model, with_segments, key)
             if row < 0:
@@ -75,23 +75,23 @@ def _complete_model(
             log.add_segment_event(logs, model, row, 1)
             entity = registry.segment_rows.entity[row]
         number = _count(registry, logs, stream, entity, t1)
-        if which == 0:
+        if part == 0:
             if streams.versions[stream]:
                 _note_version(registry, store, model, number, first)
             if outcomes.has_two_predictions(predictions, first, model, t1):
                 entities.twofold[model] = 1
-        elif which > 1:
+        elif part > 1:
             values.segment_numbers[head, key] = number
-        outcome = outcomes.outcome_of(entity, number, whose, y, y, OUTCOME)
-        outcomes.write_here(registry, store, logs, place, outcome, model, first)
+        outcome = outcomes.outcome_of(entity, number, predictor, y, y, OUTCOME)
+        outcomes.write_here(registry, store, logs, origin, outcome, model, first)
 
 
 @inner
 def _complete_ages(
-    registry: Registry, store: Store, logs: Logs, place: Place, model: int, first: int
+    registry: Registry, store: Store, logs: Logs, origin: Origin, model: int, first: int
 ) -> None:
     """Write a model's outcomes at an age, unless the label came before it or all predictions after it."""
-    stream, slot = place.stream, place.slot
+    stream, slot = origin.stream, origin.slot
     streams, entities, predictions = registry.streams, registry.entities, store.predictions
     label = store.instances.label[slot]
     t1, y = store.labels.t1[label], store.labels.label[label]
@@ -100,21 +100,19 @@ def _complete_ages(
         head = predictions.next[head]
     for stage in range(streams.age_count[stream]):
         store.values.after_numbers[head, stage] = 0
-        chosen = outcomes.chosen_at_age(registry, store, place, model, first, stage)
+        chosen = outcomes.chosen_at_age(registry, store, origin, model, first, stage)
         if chosen:
             entity = entities.after[model] + stage
             number = _count(registry, logs, stream, entity, t1)
             store.values.after_numbers[head, stage] = number
             outcome = outcomes.outcome_of(entity, number, outcomes.OWN, y, y, OUTCOME)
-            outcomes.put(registry, store, logs, place, outcome, 0, chosen)
+            outcomes.put(registry, store, logs, origin, outcome, 0, chosen)
 
 
 @inner
-def _complete_baselines(
-    registry: Registry, store: Store, logs: Logs, place: Place, first: int
-) -> None:
+def _complete_baselines(registry: Registry, store: Store, logs: Logs, origin: Origin, first: int) -> None:
     """Write the baselines' outcomes of an instance, at the times of the first model's predictions."""
-    stream, slot = place.stream, place.slot
+    stream, slot = origin.stream, origin.slot
     streams, entities = registry.streams, registry.entities
     label = store.instances.label[slot]
     t1, y = store.labels.t1[label], store.labels.label[label]
@@ -122,23 +120,23 @@ def _complete_baselines(
         store.label_values.after_numbers[label, stage] = 0
     reference = outcomes.first_model_of(store.predictions, first)
     twofold = outcomes.has_two_predictions(store.predictions, first, reference, t1)
-    for which in range(2):
-        entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
+    for baseline in range(2):
+        entity = (streams.majority_entity if baseline else streams.persistent_entity)[stream]
         if entity:
             if twofold:
                 entities.twofold[entity] = 1
             number = _count(registry, logs, stream, entity, t1)
-            outcome = outcomes.outcome_of(entity, number, outcomes.PERSISTENT + which, y, y, OUTCOME)
-            outcomes.write_outcomes(registry, store, logs, place, outcome, reference, first)
+            outcome = outcomes.outcome_of(entity, number, outcomes.PERSISTENT + baseline, y, y, OUTCOME)
+            outcomes.write_outcomes(registry, store, logs, origin, outcome, reference, first)
             for stage in range(streams.age_count[stream]):
-                chosen = outcomes.chosen_at_age(registry, store, place, reference, first, stage)
+                chosen = outcomes.chosen_at_age(registry, store, origin, reference, first, stage)
                 if chosen:
                     aged = entities.after[entity] + stage
                     number = _count(registry, logs, stream, aged, t1)
-                    known = store.label_values.after_numbers[label, stage]
-                    store.label_values.after_numbers[label, stage] = max(known, number)
-                    outcome = outcomes.outcome_of(aged, number, outcomes.PERSISTENT + which, y, y, OUTCOME)
-                    outcomes.put(registry, store, logs, place, outcome, 0, chosen)
+                    former_number = store.label_values.after_numbers[label, stage]
+                    store.label_values.after_numbers[label, stage] = max(former_number, number)
+                    outcome = outcomes.outcome_of(aged, number, outcomes.PERSISTENT + baseline, y, y, OUTCOME)
+                    outcomes.put(registry, store, logs, origin, outcome, 0, chosen)
 
 
 @inner
@@ -165,12 +163,12 @@ def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, p
 
 
 @inlined
-def complete(registry: Registry, store: Store, logs: Logs, place: Place) -> None:
+def complete(registry: Registry, store: Store, logs: Logs, origin: Origin) -> None:
     """Write all outcomes of an instance whose label has just met its predictions.
 
     The outcomes are in the order of the models' first predictions.
     """
-    stream, slot = place.stream, place.slot
+    stream, slot = origin.stream, origin.slot
     predictions = store.predictions
     label = store.instances.label[slot]
     clock = registry.streams.clock[stream]
@@ -186,29 +184,27 @@ def complete(registry: Registry, store: Store, logs: Logs, place: Place) -> None
     while row:
         model = predictions.model[row]
         if outcomes.is_first_of_model(predictions, first, row) and not registry.entities.retired[model]:
-            _complete_model(registry, store, logs, place, model, first)
+            _complete_model(registry, store, logs, origin, model, first)
         row = predictions.next[row]
-    _complete_baselines(registry, store, logs, place, first)
+    _complete_baselines(registry, store, logs, origin, first)
     row = first
     while row:
         model = predictions.model[row]
         if outcomes.is_first_of_model(predictions, first, row) and not registry.entities.retired[model]:
-            _complete_ages(registry, store, logs, place, model, first)
+            _complete_ages(registry, store, logs, origin, model, first)
         row = predictions.next[row]
 
 
 @inner
-def complete_late(
-    registry: Registry, store: Store, logs: Logs, place: Place, prediction: int
-) -> None:
+def complete_late(registry: Registry, store: Store, logs: Logs, origin: Origin, prediction: int) -> None:
     """Write a model's outcomes for the last prediction in a list, which came after the label met others."""
-    stream, slot = place.stream, place.slot
+    stream, slot = origin.stream, origin.slot
     model = store.predictions.model[prediction]
     label = store.instances.label[slot]
     store.predictions.judged[prediction] = store.labels.label[label] + 1
     meet(registry, store, logs, stream, slot, prediction)
-    _complete_model(registry, store, logs, place, model, prediction)
-    _complete_ages(registry, store, logs, place, model, prediction)
+    _complete_model(registry, store, logs, origin, model, prediction)
+    _complete_ages(registry, store, logs, origin, model, prediction)
 
 
 @inlined
@@ -276,8 +272,8 @@ def separates(registry: Registry, store: Store, logs: Logs, stream: int, slot: i
             return True
         row = predictions.next[row]
     if outcomes.has_two_predictions(predictions, first, outcomes.first_model_of(predictions, first), t1):
-        for which in range(2):
-            entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
+        for baseline in range(2):
+            entity = (streams.majority_entity if baseline else streams.persistent_entity)[stream]
             if entity and entities.initial_is_final[entity]:
                 logs.used[log.WANTED] = entity
                 return True
@@ -344,13 +340,13 @@ def _first_in_time(predictions: Predictions, first: int, prediction: int, t1: in
 
 
 @inlined
-def settle(registry: Registry, store: Store, logs: Logs, place: Place) -> None:
+def settle(registry: Registry, store: Store, logs: Logs, origin: Origin) -> None:
     """Let an instance's label meet all pending predictions."""
     streams, instances, predictions = registry.streams, store.instances, store.predictions
-    stream, slot = place.stream, place.slot
+    stream, slot = origin.stream, origin.slot
     instances.state[slot] = stores.SETTLED
     store.labels.first[instances.label[slot]] = store.labels.label[instances.label[slot]]
     if instances.version[slot] == stores.NO_VERSION:
         streams.predictions_without_instance[stream] += stores.count_of(predictions, instances.first[slot])
-    complete(registry, store, logs, place)
+    complete(registry, store, logs, origin)
     remember_numbers(registry, store, instances.first[slot])

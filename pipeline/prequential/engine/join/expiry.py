@@ -13,7 +13,7 @@ import numpy as np
 from prequential.engine.compiled.ids import AHEAD, Ids, entry_at, remove, text_at
 from prequential.engine.compiled.kernel import inlined, inner
 from prequential.engine.join.completing import drop_late, lacks_segment, separates, settle
-from prequential.engine.join.outcome_rows import Place, first_with_segments, is_first_of_model, segment_row
+from prequential.engine.join.outcome_rows import Origin, first_with_segments, is_first_of_model, segment_row
 from prequential.engine.join.scoring import note_value
 from prequential.engine.tables import logs as log
 from prequential.engine.tables import store as stores
@@ -89,7 +89,7 @@ def close(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, 
     closings.record[used] = number
     begin = closings.end[used - 1] if used else 0
     closings.end[used] = log.copy_text(store.ids, slot, closings.text, begin)
-    settle(registry, store, logs, Place(number, stream, slot))
+    settle(registry, store, logs, Origin(number, stream, slot))
     logs.used[log.CLOSINGS] = used + 1
     return streams.clock[stream] + max(streams.horizon[stream], streams.settle[stream])
 
@@ -104,15 +104,15 @@ def in_order(instances: Instances, links: Links, ids: Ids, first: int, clock: in
     Waiting instances that are due come first, ordered by deadline, then by id. The other instances follow;
     their order doesn't matter.
     """
-    due, others, instance = 0, 0, first
+    due, not_due, instance = 0, 0, first
     while instance:
         following = links.next[instance]
         if instances.state[instance] == stores.WAITING and links.deadline[instance] < clock:
             links.next[instance] = due
             due = instance
         else:
-            links.next[instance] = others
-            others = instance
+            links.next[instance] = not_due
+            not_due = instance
         instance = following
     width = 1
     merges = 2
@@ -147,20 +147,20 @@ def in_order(instances: Instances, links: Links, ids: Ids, first: int, clock: in
             links.next[last] = 0
         width *= 2
     if not due:
-        return others
+        return not_due
     last = due
     while links.next[last]:
         last = links.next[last]
-    links.next[last] = others
+    links.next[last] = not_due
     return due
 
 
 @inner
-def _ends_before(links: Links, ids: Ids, one: int, other: int) -> bool:
+def _ends_before(links: Links, ids: Ids, instance: int, other_instance: int) -> bool:
     """Whether an instance's horizon ends before that of another one; if the ends are equal, ids decide."""
-    if links.deadline[one] != links.deadline[other]:
-        return links.deadline[one] < links.deadline[other]
-    return log.is_before(ids, one, other)
+    if links.deadline[instance] != links.deadline[other_instance]:
+        return links.deadline[instance] < links.deadline[other_instance]
+    return log.is_before(ids, instance, other_instance)
 
 
 #: Maximum lead of an event time over its record time that may move the stream's clock: in ms, and as a share
@@ -251,20 +251,20 @@ def _read_ahead(store: Store, first: int, clock: int) -> int:
     The returned number has no meaning. It depends on the reads, so that the compiler keeps them.
     """
     links, instances, read = store.links, store.instances, np.int64(0)
-    instance, left = first, AHEAD
-    while instance and left:
+    instance, remaining = first, AHEAD
+    while instance and remaining:
         if links.deadline[instance] < clock:
             read ^= np.int64(text_at(store.ids, instance))
             read ^= np.int64(store.predictions.next[instances.first[instance]])
             read ^= np.int64(store.labels.next[instances.label[instance]])
         instance = links.next[instance]
-        left -= 1
-    instance, left = first, AHEAD
-    while instance and left:
+        remaining -= 1
+    instance, remaining = first, AHEAD
+    while instance and remaining:
         if links.deadline[instance] < clock:
             read ^= entry_at(store.ids, instance)
         instance = links.next[instance]
-        left -= 1
+        remaining -= 1
     return read
 
 

@@ -13,7 +13,7 @@ from prequential.engine.join import changes
 from prequential.engine.join.compacting import compact_again, compacted, expand
 from prequential.engine.join.completing import lacks_segment, separates, settle, wants
 from prequential.engine.join.expiry import MEETS, NOTHING, expire_states, lead_of, run_until
-from prequential.engine.join.outcome_rows import Place
+from prequential.engine.join.outcome_rows import Origin
 from prequential.engine.tables import logs as log
 from prequential.engine.tables import store as stores
 from prequential.engine.tables.compact import find_compact, key_of, was_settled
@@ -61,11 +61,11 @@ def join(
         if why != log.DONE:
             return start, why
         used[log.OVERDUE] = 0
-    known = start  # rows from here on haven't been read ahead yet
+    unread = start  # rows from here on haven't been read ahead yet
     for i in range(start, stop):
-        if i >= known:
-            known = min(i + AHEAD, stop)
-            used[log.READ_AHEAD] = read_ahead(rows, store, i, known)
+        if i >= unread:
+            unread = min(i + AHEAD, stop)
+            used[log.READ_AHEAD] = read_ahead(rows, store, i, unread)
         stream = np.int64(rows.stream[i])  # as in `expiry`: else `settle` is compiled twice
         # 1. The clock that the record gives the stream; a refused prediction leaves the clock unchanged.
         clock = _clock_at(rows, i, registry, stream)
@@ -98,7 +98,7 @@ def join(
         deadline = _take(rows, i, registry, store, logs, stream, slot)
         # 6. A label meets the pending predictions. What is left of the instance may become compact.
         if deadline == MEETS:
-            settle(registry, store, logs, Place(log.number_of(logs, i), stream, slot))
+            settle(registry, store, logs, Origin(log.number_of(logs, i), stream, slot))
             deadline = clock + streams.settle[stream]
             if compacted(registry, store, stream, slot, deadline):
                 deadline = NOTHING
@@ -283,9 +283,7 @@ def _add_instance(
 ) -> int:
     """Give a row's instance a slot, with the content of its compact `row` if it has one; returns the slot."""
     slot = abs(
-        find_or_add_hashed(
-            store.ids, rows.hashes[i], stream, rows.text, rows.starts[i], rows.starts[i + 1]
-        )
+        find_or_add_hashed(store.ids, rows.hashes[i], stream, rows.text, rows.starts[i], rows.starts[i + 1])
     )
     instances, marks = store.instances, store.marks
     instances.state[slot] = stores.UNKNOWN

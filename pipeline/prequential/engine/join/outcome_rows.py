@@ -46,7 +46,7 @@ def latest_of(predictions: Predictions, first: int, model: int, end: int) -> int
 
 @inner
 def chosen_at_age(
-    registry: Registry, store: Store, place: Place, model: int, first: int, stage: int
+    registry: Registry, store: Store, origin: Origin, model: int, first: int, stage: int
 ) -> int:
     """A model's prediction in a stage at an age, or with a lead, from a list; 0: there is none.
 
@@ -54,7 +54,7 @@ def chosen_at_age(
     reached after its label, either.
     """
     streams, labels, predictions = registry.streams, store.labels, store.predictions
-    label, age = store.instances.label[place.slot], registry.ages.age[streams.ages[place.stream] + stage]
+    label, age = store.instances.label[origin.slot], registry.ages.age[streams.ages[origin.stream] + stage]
     t0, t1 = labels.t0[label], labels.t1[label]
     if age < 0:
         return latest_of(predictions, first, model, t1 + 1 + age)
@@ -148,7 +148,7 @@ OWN, CORRECTED, PERSISTENT, MAJORITY = range(4)
 EVER = 1 << 62
 
 
-class Place(NamedTuple):
+class Origin(NamedTuple):
     """The origin of outcomes: the record that causes them (`logs.Closings`), its stream, and the slot."""
 
     record: int
@@ -159,51 +159,51 @@ class Place(NamedTuple):
 class Outcome(NamedTuple):
     """The values of an entity's outcome in the rows of all stages; made by `outcome_of`.
 
-    `whose` is the source of its class. `old` is the label before a revision, or else the label. `judged` is
-    the label that decides whether baselines were right. `kind` is the kind of row.
+    `predictor` is the source of its class. `old` is the label before a revision, or else the label. `judged`
+    is the label that decides whether baselines were right. `kind` is the kind of row.
     """
 
     entity: int
     number: int
-    whose: int
+    predictor: int
     old: int
     judged: int
     kind: int
 
 
 @inlined
-def outcome_of(entity: int, number: int, whose: int, old: int, judged: int, kind: int) -> Outcome:
+def outcome_of(entity: int, number: int, predictor: int, old: int, judged: int, kind: int) -> Outcome:
     """An outcome with 64-bit numbers: several widths would make numba compile loops for several types."""
-    return Outcome(entity, number, whose, old, judged, kind)
+    return Outcome(entity, number, predictor, old, judged, kind)
 
 
 @inner
 def write_outcomes(
-    registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, model: int, first: int
+    registry: Registry, store: Store, logs: Logs, origin: Origin, outcome: Outcome, model: int, first: int
 ) -> None:
     """Write an entity's rows for all stages except those at an age, from a model's predictions in a list.
 
     `initial` has no row as long as it is the same as `final`.
     """
-    write_here(registry, store, logs, place, outcome, model, first)
+    write_here(registry, store, logs, origin, outcome, model, first)
 
 
 @inner
 def put(
-    registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, position: int,
+    registry: Registry, store: Store, logs: Logs, origin: Origin, outcome: Outcome, position: int,
     prediction: int,
 ) -> None:  # fmt: skip
     """Write one row, of the outcome's kind, for an entity's stage at `position`."""
-    _put(registry, store, logs, place, outcome, position, prediction)
+    _put(registry, store, logs, origin, outcome, position, prediction)
 
 
 @inlined
 def write_here(
-    registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, model: int, first: int
+    registry: Registry, store: Store, logs: Logs, origin: Origin, outcome: Outcome, model: int, first: int
 ) -> None:
     """As `write_outcomes`, but inlined in the loop that calls it."""
     streams, predictions, labels = registry.streams, store.predictions, store.labels
-    stream, label = place.stream, store.instances.label[place.slot]
+    stream, label = origin.stream, store.instances.label[origin.slot]
     t0, t1, bins = labels.t0[label], labels.t1[label], streams.bins[stream]
     initial = earliest_of(predictions, first, model)
     before_bins = int(streams.initial[stream]) + int(streams.final[stream])
@@ -217,18 +217,18 @@ def write_here(
         else:
             end = end_of_bin(t0, t1, position - before_bins + 1, bins)
             chosen = latest_of(predictions, first, model, end) or initial
-        _put(registry, store, logs, place, outcome, position, chosen)
+        _put(registry, store, logs, origin, outcome, position, chosen)
 
 
 @inlined
 def _put(
-    registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, position: int,
+    registry: Registry, store: Store, logs: Logs, origin: Origin, outcome: Outcome, position: int,
     prediction: int,
 ) -> None:  # fmt: skip
     """As `put`, but inlined in the loop that calls it."""
-    log, labels, stream, kind = logs.outcomes, store.labels, place.stream, outcome.kind
-    entity, number, whose = outcome.entity, outcome.number, outcome.whose
-    label = store.instances.label[place.slot]
+    log, labels, stream, kind = logs.outcomes, store.labels, origin.stream, outcome.kind
+    entity, number, predictor = outcome.entity, outcome.number, outcome.predictor
+    label = store.instances.label[origin.slot]
     row = logs.used[OUTCOMES]
     logs.used[OUTCOMES] = row + 1
     log.kind[row] = kind
@@ -237,13 +237,11 @@ def _put(
     log.sequence[row] = registry.entities.first[entity] + position
     log.number[row] = number
     log.label[row] = outcome.old
-    log.revised[row] = (
-        labels.label[label] if kind == REVISION else registry.entities.revisions[entity]
-    )
-    log.prediction[row] = _class_of(registry, store.predictions, stream, prediction, whose)
+    log.revised[row] = labels.label[label] if kind == REVISION else registry.entities.revisions[entity]
+    log.prediction[row] = _class_of(registry, store.predictions, stream, prediction, predictor)
     log.bits[row] = bits_of(store.predictions, prediction, outcome.judged)
     log.known[row] = knows(store.predictions, prediction)
-    log.record[row] = place.record
+    log.record[row] = origin.record
     log.t1[row] = labels.t1[label]
     log.ts[row] = store.predictions.ts[prediction]
     log.clock[row] = registry.streams.clock[stream]
@@ -266,21 +264,21 @@ def _put(
     if kind == REFERENCE:
         scores = registry.streams.regression[stream] != 0
     else:
-        scores = whose == OWN and labels.label[label] != NO_CLASS
+        scores = predictor == OWN and labels.label[label] != NO_CLASS
     if scores:
-        score(log, row, registry, store, stream, place.slot, prediction, labels.label[label])
+        score(log, row, registry, store, stream, origin.slot, prediction, labels.label[label])
 
 
 @inner
 def _class_of(
-    registry: Registry, predictions: Predictions, stream: int, prediction: int, whose: int
+    registry: Registry, predictions: Predictions, stream: int, prediction: int, predictor: int
 ) -> int:
     """The class of an outcome; baselines predict at the time when the prediction was made."""
-    if whose == OWN:
+    if predictor == OWN:
         return predictions.label[prediction]
-    if whose == CORRECTED:
+    if predictor == CORRECTED:
         return predictions.corrected[prediction] - 1
-    if whose == PERSISTENT:
+    if predictor == PERSISTENT:
         code = predictions.persistent[prediction]
     else:
         code = predictions.majority[prediction]
@@ -317,8 +315,8 @@ def number_at_age(registry: Registry, store: Store, stream: int, label: int, age
     if not number:
         return 0
     streams, entities, most = registry.streams, registry.entities, 0
-    for which in range(2):
-        entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
+    for baseline in range(2):
+        entity = (streams.majority_entity if baseline else streams.persistent_entity)[stream]
         if entity:
             most = max(most, entities.outcomes[entities.after[entity] + stage])
     return number - (most - entities.outcomes[aged])
@@ -344,18 +342,18 @@ def all_corrected(registry: Registry, store: Store, stream: int, slot: int, mode
 
 
 @inner
-def note_unrevised(registry: Registry, store: Store, logs: Logs, place: Place) -> None:
+def note_unrevised(registry: Registry, store: Store, logs: Logs, origin: Origin) -> None:
     """Write outcomes of a settled instance as they are, before its label changes; see `UNREVISED`."""
-    streams, stream = registry.streams, place.stream
-    label = store.labels.label[store.instances.label[place.slot]]
+    streams, stream = registry.streams, origin.stream
+    label = store.labels.label[store.instances.label[origin.slot]]
     scored = streams.regression[stream] or streams.probabilities[stream] or streams.weights[stream]
     if label != NO_CLASS and (scored or streams.valued[stream]):
-        write_again(registry, store, logs, place, label, UNREVISED, 0)
+        write_again(registry, store, logs, origin, label, UNREVISED, 0)
 
 
 @inner
 def write_again(
-    registry: Registry, store: Store, logs: Logs, place: Place, old: int, kind: int, end: int
+    registry: Registry, store: Store, logs: Logs, origin: Origin, old: int, kind: int, end: int
 ) -> None:
     """Write rows of a kind for the outcomes that a settled instance has already.
 
@@ -364,13 +362,13 @@ def write_again(
     the prediction `end`, the last one of the list, and not for that prediction itself. There the present
     label decides, so that both models are judged by the same label. For other kinds, `end` is 0.
     """
-    stream, slot = place.stream, place.slot
+    stream, slot = origin.stream, origin.slot
     streams, entities, predictions = registry.streams, registry.entities, store.predictions
     label, first, keys = store.instances.label[slot], store.instances.first[slot], streams.keys[stream]
     y = store.labels.label[label]
     at_first = y if kind == REFERENCE else store.labels.first[label]
     if kind != REFERENCE:
-        _write_events(registry, store, logs, place, old, kind)
+        _write_events(registry, store, logs, origin, old, kind)
     row = first
     while row != end:
         model = predictions.model[row]
@@ -379,11 +377,11 @@ def write_again(
             outcomes = entities.outcomes[model]
             number = outcomes - ((outcomes - predictions.outcome[row]) & LOW)
             outcome = _again(registry, model, number, OWN, old, judged, kind)
-            write_outcomes(registry, store, logs, place, outcome, model, first)
+            write_outcomes(registry, store, logs, origin, outcome, model, first)
             shadow = entities.corrected[model] if kind == REFERENCE else 0
             if shadow and all_corrected(registry, store, stream, slot, model, first):
                 outcome = outcome_of(shadow, 0, CORRECTED, y, y, REFERENCE)
-                write_outcomes(registry, store, logs, place, outcome, model, first)
+                write_outcomes(registry, store, logs, origin, outcome, model, first)
             for key in range(keys):
                 number = store.values.segment_numbers[row, key]
                 if number:
@@ -391,29 +389,27 @@ def write_again(
                     its = segment_row(registry, store, stream, slot, model, carrier, key)
                     entity = registry.segment_rows.entity[its]
                     outcome = _again(registry, entity, number, OWN, old, judged, kind)
-                    write_outcomes(registry, store, logs, place, outcome, model, first)
+                    write_outcomes(registry, store, logs, origin, outcome, model, first)
             for stage in range(streams.age_count[stream]):
                 number = store.values.after_numbers[row, stage]
                 if number:
-                    chosen = chosen_at_age(registry, store, place, model, first, stage)
+                    chosen = chosen_at_age(registry, store, origin, model, first, stage)
                     judged = _judged(predictions, chosen, at_first, kind)
                     outcome = _again(registry, entities.after[model] + stage, number, OWN, old, judged, kind)
-                    put(registry, store, logs, place, outcome, 0, chosen)
+                    put(registry, store, logs, origin, outcome, 0, chosen)
         row = predictions.next[row]
-    _write_baselines(registry, store, logs, place, old, at_first, kind)
+    _write_baselines(registry, store, logs, origin, old, at_first, kind)
 
 
 @inner
-def _write_events(
-    registry: Registry, store: Store, logs: Logs, place: Place, old: int, kind: int
-) -> None:
+def _write_events(registry: Registry, store: Store, logs: Logs, origin: Origin, old: int, kind: int) -> None:
     """Write the events that predictions of an instance are revised, or as they are before that."""
-    stream, slot, predictions = place.stream, place.slot, store.predictions
+    stream, slot, predictions = origin.stream, origin.slot, store.predictions
     label = store.instances.label[slot]
     y, row = store.labels.label[label], store.instances.first[slot]
     while row:
-        which = REVISED if kind == REVISION else UNREVISED_EVENT
-        event = add_event(logs, which, predictions.model[row], predictions.ts[row])
+        event_kind = REVISED if kind == REVISION else UNREVISED_EVENT
+        event = add_event(logs, event_kind, predictions.model[row], predictions.ts[row])
         logs.events.prediction[event] = predictions.label[row]
         logs.events.bin[event] = predictions.bin[row]
         logs.events.label[event] = old
@@ -434,28 +430,28 @@ def _write_events(
 
 @inner
 def _write_baselines(
-    registry: Registry, store: Store, logs: Logs, place: Place, old: int, judged: int, kind: int
+    registry: Registry, store: Store, logs: Logs, origin: Origin, old: int, judged: int, kind: int
 ) -> None:
     """Write the outcomes of the evaluated baselines again."""
-    stream, slot = place.stream, place.slot
+    stream, slot = origin.stream, origin.slot
     streams, entities, label = registry.streams, registry.entities, store.instances.label[slot]
     first = store.instances.first[slot]
     reference = first_model_of(store.predictions, first)
-    for which in range(2):
-        entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
+    for baseline in range(2):
+        entity = (streams.majority_entity if baseline else streams.persistent_entity)[stream]
         if not entity:
             continue
         number = store.labels.completed[label] - entities.began[entity]
         if number > 0:
-            outcome = _again(registry, entity, number, PERSISTENT + which, old, judged, kind)
-            write_outcomes(registry, store, logs, place, outcome, reference, first)
+            outcome = _again(registry, entity, number, PERSISTENT + baseline, old, judged, kind)
+            write_outcomes(registry, store, logs, origin, outcome, reference, first)
         for stage in range(streams.age_count[stream]):
             aged = entities.after[entity] + stage
             number = number_at_age(registry, store, stream, label, aged, stage)
             if number > 0:
-                chosen = chosen_at_age(registry, store, place, reference, first, stage)
-                outcome = _again(registry, aged, number, PERSISTENT + which, old, judged, kind)
-                put(registry, store, logs, place, outcome, 0, chosen)
+                chosen = chosen_at_age(registry, store, origin, reference, first, stage)
+                outcome = _again(registry, aged, number, PERSISTENT + baseline, old, judged, kind)
+                put(registry, store, logs, origin, outcome, 0, chosen)
 
 
 @inner
@@ -467,7 +463,7 @@ def _judged(predictions: Predictions, prediction: int, at_first: int, kind: int)
 
 @inlined
 def _again(
-    registry: Registry, entity: int, number: int, whose: int, old: int, judged: int, kind: int
+    registry: Registry, entity: int, number: int, predictor: int, old: int, judged: int, kind: int
 ) -> Outcome:
     """An entity's earlier outcome, whose revision counts; references have no number."""
     if kind == REVISION:
@@ -475,4 +471,4 @@ def _again(
         entities.revisions[entity] += 1
         entities.changed[entity] = 1
         entities.newest_change[entity] = registry.streams.changes[entities.stream[entity]]
-    return outcome_of(entity, 0 if kind == REFERENCE else number, whose, old, judged, kind)
+    return outcome_of(entity, 0 if kind == REFERENCE else number, predictor, old, judged, kind)

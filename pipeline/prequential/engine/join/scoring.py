@@ -41,8 +41,8 @@ _VALUE, _GIVEN = range(2)
 @inner
 def note_value(values: Floats, row: int, value: float) -> None:
     """Note a label's value in its row; below 0 or NaN: it has none."""
-    given = value >= 0.0
-    values[row, _VALUE], values[row, _GIVEN] = value if given else 0.0, 1.0 if given else 0.0
+    has_value = value >= 0.0
+    values[row, _VALUE], values[row, _GIVEN] = value if has_value else 0.0, 1.0 if has_value else 0.0
 
 
 @inner
@@ -165,15 +165,15 @@ def score(
         positive = positive_name(streams, classes, stream, label)
         p_label = p_prediction = p_positive = brier = 0.0
         named = False
-        one = predictions.probabilities[prediction]
-        while one:
-            named |= probabilities.name[one] == truth
-            one = probabilities.next[one]
+        entry = predictions.probabilities[prediction]
+        while entry:
+            named |= probabilities.name[entry] == truth
+            entry = probabilities.next[entry]
         if not named:
             brier = 1.0
-        one = predictions.probabilities[prediction]
-        while one:
-            name, p = probabilities.name[one], probabilities.p[one]
+        entry = predictions.probabilities[prediction]
+        while entry:
+            name, p = probabilities.name[entry], probabilities.p[entry]
             off = p - 1.0 if name == truth else p
             brier += off * off
             if name == truth:
@@ -182,7 +182,7 @@ def score(
                 p_prediction = p
             if name == positive:
                 p_positive = p
-            one = probabilities.next[one]
+            entry = probabilities.next[entry]
         columns.scored[row] = outcomes.SCORED
         if not positive:
             columns.scored[row] |= outcomes.NO_POSITIVE
@@ -206,12 +206,12 @@ def score(
 @inner
 def interval_score(quantiles: Probabilities, first: int, y: float) -> float:
     """2/Q·Σ_q max(q·(y - h_q), (q - 1)·(y - h_q)) of the Q quantiles in the list from row `first` on."""
-    total, count, one = 0.0, 0, first
-    while one:
-        level, off = quantiles.name[one] * stores.LEVEL, y - quantiles.p[one]
+    total, count, entry = 0.0, 0, first
+    while entry:
+        level, off = quantiles.name[entry] * stores.LEVEL, y - quantiles.p[entry]
         total += max(level * off, (level - 1.0) * off)
         count += 1
-        one = quantiles.next[one]
+        entry = quantiles.next[entry]
     return 2.0 * total / count
 
 
@@ -223,14 +223,14 @@ def top_share(probabilities: Probabilities, first: int, p_label: float, k: int) 
     larger and T are equal, k - L of the equal ones are among the first k.
     """
     larger = equal = 0
-    one = first
-    while one:
-        p = probabilities.p[one]
+    entry = first
+    while entry:
+        p = probabilities.p[entry]
         if p > p_label:
             larger += 1
         elif p == p_label:
             equal += 1
-        one = probabilities.next[one]
+        entry = probabilities.next[entry]
     return min(1.0, max(0.0, (k - larger) / equal))
 
 
@@ -254,22 +254,22 @@ def estimate(registry: Registry, store: Store, stream: int, slot: int, row: int)
     """Estimate the losses for which a prediction, the last one of its instance's list, allows it."""
     predictions, judge = store.predictions, registry.streams.judge[stream]
     model, verdict = predictions.model[row], 0
-    one = first = store.instances.first[slot]
-    while one:
-        if predictions.model[one] == judge and not verdict:
-            verdict = one
-        if one != row and predictions.model[one] == model:
+    prediction = first = store.instances.first[slot]
+    while prediction:
+        if predictions.model[prediction] == judge and not verdict:
+            verdict = prediction
+        if prediction != row and predictions.model[prediction] == model:
             registry.entities.judged[model] = _UNUSED
-        one = predictions.next[one]
+        prediction = predictions.next[prediction]
     if not verdict:
         return
     if model != judge:
         _compare(registry, store, row, verdict)
     elif row == verdict and store.instances.state[slot] != stores.SETTLED:
-        one = first
-        while one != row:
-            _compare(registry, store, one, verdict)
-            one = predictions.next[one]
+        prediction = first
+        while prediction != row:
+            _compare(registry, store, prediction, verdict)
+            prediction = predictions.next[prediction]
 
 
 @inner

@@ -71,17 +71,17 @@ def paid_of(
     positives: Positives, sequence: int, cells: JointCells, k: int, n: float, whole: bool, by_value: Floats
 ) -> Paid:
     """The costs of a sequence's outcomes, from joint cells of weight n or sums by value (`SUMS`,)."""
-    of = _costs_of(positives, sequence)
-    if of == 0:
+    basis = _costs_of(positives, sequence)
+    if basis == 0:
         return Paid(NO_COSTS, n, 0.0, whole)
-    if of == PER_VALUE:
+    if basis == PER_VALUE:
         reason = NO_VALUES if by_value[VALUED] < NO_WEIGHT else DEFINED
         return Paid(reason, by_value[VALUED], by_value[COST], whole)
-    first, total, at = positives.first[positives.owner[sequence]], 0.0, 0
+    first, total, index = positives.first[positives.owner[sequence]], 0.0, 0
     if outcomes.is_listed(cells):
-        while at < len(cells.keys):
-            key = cells.keys[at]
-            at, cell = outcomes.listed_weight(cells, at)
+        while index < len(cells.keys):
+            key = cells.keys[index]
+            index, cell = outcomes.listed_weight(cells, index)
             total += cell * positives.costs[first + outcomes.label_of(key), outcomes.prediction_of(key)]
         return Paid(DEFINED, n, total, whole)
     for label in range(k):
@@ -115,9 +115,9 @@ def paid_by_chance(
 
     They have no costs by value, since their values are unknown.
     """
-    of = _costs_of(positives, sequence)
-    if of == 0 or of == PER_VALUE:
-        return Paid(NO_VALUES if of else NO_COSTS, n, 0.0, whole)
+    basis = _costs_of(positives, sequence)
+    if basis == 0 or basis == PER_VALUE:
+        return Paid(NO_VALUES if basis else NO_COSTS, n, 0.0, whole)
     first, total = positives.first[positives.owner[sequence]], 0.0
     for label in range(len(labels)):
         for prediction in range(len(predictions)):

@@ -211,6 +211,7 @@ def source_of(function: Callable[..., Any]) -> tuple[str, int]:
 #: The declared measures, in this order.
 DECLARED: dict[str, Measure] = {}
 
+
 def measure(
     inputs: Input, formula: str, source: str = "", *, low: float = -math.inf, high: float = math.inf,
     better: str = MORE, quality: bool = True, reference: Reference | None = None,

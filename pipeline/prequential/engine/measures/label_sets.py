@@ -64,7 +64,7 @@ def sum_labels(
         for i in range(len(column)):
             column[i] = 0.0
     both = missed = false = overlap = 0.0
-    at = 0
+    index = 0
     for y in range(k):
         if c.labels[y] <= 0.0:
             continue
@@ -76,8 +76,10 @@ def sum_labels(
                 cell = c.labels[y] * c.predictions[h]
             elif not outcomes.is_listed(cells):
                 cell = outcomes.weight_of(cells.weights, y * k + h)
-            elif at < len(cells.keys) and np.int64(cells.keys[at]) >> 2 == y * outcomes.KEY_CAPACITY + h:
-                at, cell = outcomes.listed_weight(cells, at)
+            elif (
+                index < len(cells.keys) and np.int64(cells.keys[index]) >> 2 == y * outcomes.KEY_CAPACITY + h
+            ):
+                index, cell = outcomes.listed_weight(cells, index)
             if cell > 0.0:
                 overlap += cell * _add_sets(members[first + y], members[first + h], cell, by_label)
     for i in range(len(by_label.labels)):

@@ -82,8 +82,8 @@ def _lines() -> Iterator[str]:
             yield f"if measure == {INDEX[name]}:"
             quantile = ", quantile_of(positives, stream)"
             yield f"    return {name}(log, row{quantile if MEASURES[name].inputs is QUANTILES else ''})"
-    for what in ("label", "prediction"):
-        yield f"{what} = is_positive(positives, stream, log.{what}[row])"
+    for field in ("label", "prediction"):
+        yield f"{field} = is_positive(positives, stream, log.{field}[row])"
     for name in of_class:
         yield f"if measure == {INDEX[name]}:"
         yield f"    return {name}(label, prediction)"

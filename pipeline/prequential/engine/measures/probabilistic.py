@@ -279,13 +279,13 @@ def sort(values: Floats, spare: Floats) -> None:
         for low in range(0, length, 2 * width):
             middle, high = min(low + width, length), min(low + 2 * width, length)
             left, right = low, middle
-            for place in range(low, high):
+            for index in range(low, high):
                 if right >= high or (left < middle and values[left] <= values[right]):
-                    spare[place] = values[left]
+                    spare[index] = values[left]
                     left += 1
                 else:
-                    spare[place] = values[right]
+                    spare[index] = values[right]
                     right += 1
-        for place in range(length):
-            values[place] = spare[place]
+        for index in range(length):
+            values[index] = spare[index]
         width *= 2

@@ -28,12 +28,14 @@ from prequential.topics.messages import NUMBERS, NUMBERS_OF_KIND
 #: Modules that declare measures, in the order of their columns; measures of other modules follow.
 _MODULES = (agreement, per_class, label_sets, costs, probabilistic, regression)
 
-_PLACE = {str(module.__file__): place for place, module in enumerate(_MODULES)}
+_ORDER = {str(module.__file__): index for index, module in enumerate(_MODULES)}
 
 #: By name, in the order of their columns.
 MEASURES: dict[str, Measure] = {
-    one.name: one
-    for one in sorted(DECLARED.values(), key=lambda one: _PLACE.get(source_of(one.function)[0], len(_PLACE)))
+    measure.name: measure
+    for measure in sorted(
+        DECLARED.values(), key=lambda measure: _ORDER.get(source_of(measure.function)[0], len(_ORDER))
+    )
 }
 
 #: Columns of values and reasons.
@@ -50,14 +52,14 @@ def made_of(*inputs: Input) -> tuple[str, ...]:
     >>> made_of(PROPENSITIES)
     ('ipw_accuracy', 'ipw_n')
     """
-    return tuple(one.name for one in MEASURES.values() if one.inputs in inputs)
+    return tuple(measure.name for measure in MEASURES.values() if measure.inputs in inputs)
 
 
 #: Measures that only task `multilabel` has.
 OF_SETS = made_of(declaration.LABEL_SETS)
 
 #: Measures for regression.
-OF_NUMBERS = tuple(one.name for one in MEASURES.values() if one.task == declaration.REGRESSION)
+OF_NUMBERS = tuple(measure.name for measure in MEASURES.values() if measure.task == declaration.REGRESSION)
 
 #: Measures that need predicted probabilities; among these, those of ranks of outcomes, and of ranks of
 #: labels; measures that need propensities of labels.
@@ -67,17 +69,23 @@ OF_TOP = made_of(declaration.TOP)
 OF_WEIGHTS = made_of(declaration.PROPENSITIES)
 
 #: Measures of which less is better; for some, which may have either sign, the absolute value counts.
-LESS_IS_BETTER = tuple(one.name for one in MEASURES.values() if one.better != declaration.MORE)
+LESS_IS_BETTER = tuple(measure.name for measure in MEASURES.values() if measure.better != declaration.MORE)
 
 #: Columns of measures of which less is better, and of those that are better closer to 0.
-LESS_COLUMNS = tuple(INDEX[one.name] for one in MEASURES.values() if one.better == declaration.LESS)
-NEARER_COLUMNS = tuple(INDEX[one.name] for one in MEASURES.values() if one.better == declaration.NEARER)
+LESS_COLUMNS = tuple(
+    INDEX[measure.name] for measure in MEASURES.values() if measure.better == declaration.LESS
+)
+NEARER_COLUMNS = tuple(
+    INDEX[measure.name] for measure in MEASURES.values() if measure.better == declaration.NEARER
+)
 
 #: Measures that aren't about a model's quality, but about the baselines, chance, or the estimator.
-NOT_QUALITY = tuple(one.name for one in MEASURES.values() if not one.quality)
+NOT_QUALITY = tuple(measure.name for measure in MEASURES.values() if not measure.quality)
 
 #: Measures whose bounds the detector `harm` can test, with their losses.
-LOSSES: dict[str, Loss] = {one.name: one.loss for one in MEASURES.values() if one.loss is not None}
+LOSSES: dict[str, Loss] = {
+    measure.name: measure.loss for measure in MEASURES.values() if measure.loss is not None
+}
 
 #: The measures among these whose loss is a signal with their name.
 OWN_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.function is not None)
@@ -93,10 +101,10 @@ def by_name(
     >>> by_name(("accuracy", "kappa"), [0.5] * len(NAMES), reasons)
     ({'accuracy': 0.5}, {'kappa': 'empty'})
     """
-    known = [(name, values[INDEX[name]], reasons[INDEX[name]]) for name in names]
+    entries = [(name, values[INDEX[name]], reasons[INDEX[name]]) for name in names]
     return (
-        {name: float(value) for name, value, reason in known if not reason},
-        {name: declaration.REASONS[reason] for name, _, reason in known if reason},
+        {name: float(value) for name, value, reason in entries if not reason},
+        {name: declaration.REASONS[reason] for name, _, reason in entries if reason},
     )
 
 
@@ -139,7 +147,9 @@ def fields_read(config: StreamConfig) -> frozenset[str]:
     ['quantiles', 'y_lower', 'y_upper']
     """
     if config.has_classes:
-        return frozenset(name for name, one in NUMBERS.items() if one.key and getattr(config, one.key))
+        return frozenset(
+            name for name, number in NUMBERS.items() if number.key and getattr(config, number.key)
+        )
     parts = _parts_of((*config.asked_measures, config.incident_loss))
     return frozenset(name for part in parts for name in part.reads)
 
@@ -155,7 +165,7 @@ def numbers_read(fields: frozenset[str]) -> int:
     >>> numbers_read(frozenset({"y_lower", "y_upper", "quantiles"}))
     6
     """
-    return sum(1 << place for place, name in enumerate(NUMBERS) if name in fields)
+    return sum(1 << index for index, name in enumerate(NUMBERS) if name in fields)
 
 
 #: By kind of record, the numbers that it can have, as bits by place.

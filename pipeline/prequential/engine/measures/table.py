@@ -28,8 +28,8 @@ _KAPPA_SE = INDEX["kappa_se"]
 def _computed(*inputs: declaration.Input) -> Iterator[str]:
     """Lines that fill the columns of the measures with these inputs."""
     for name in made_of(*inputs):
-        at = INDEX[name]
-        yield f"values[{at}], reasons[{at}] = {name}({MEASURES[name].inputs.arguments})"
+        column = INDEX[name]
+        yield f"values[{column}], reasons[{column}] = {name}({MEASURES[name].inputs.arguments})"
 
 
 def _refused(reason: str, *inputs: declaration.Input) -> Iterator[str]:
@@ -45,10 +45,10 @@ def _withdrawn(reason: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def _loop(name: str, parameters: str, *lines: str) -> Any:
-    given: dict[str, Any] = {one.name: one.function for one in MEASURES.values()}
-    given |= {name: code for name, code in vars(declaration).items() if isinstance(code, int)}
-    given |= {"NOTHING": NO_WEIGHT, "SCORED": SCORED, "binary": binary}
-    return inner(written(name, parameters, lines, given, __name__, __file__))
+    namespace: dict[str, Any] = {measure.name: measure.function for measure in MEASURES.values()}
+    namespace |= {name: code for name, code in vars(declaration).items() if isinstance(code, int)}
+    namespace |= {"NOTHING": NO_WEIGHT, "SCORED": SCORED, "binary": binary}
+    return inner(written(name, parameters, lines, namespace, __name__, __file__))
 
 
 def _within(*lines: str) -> list[str]:
@@ -83,16 +83,17 @@ _put_scores = _loop(
 #: Refuses the measures that need baselines, if these had no label to predict from.
 _refuse_baselines = _loop(
     "refuse_baselines", "values, reasons",
-    *_withdrawn("NO_LABEL_KNOWN", (one.name for one in MEASURES.values() if one.needs_label)),
+    *_withdrawn("NO_LABEL_KNOWN", (measure.name for measure in MEASURES.values() if measure.needs_label)),
 )  # fmt: skip
 
 _put_numbers = _loop(
     "put_numbers", "sums, spread, quantile, values, reasons",
     *_computed(declaration.NUMBERS, declaration.SPREAD, declaration.RELATIVES),
     *chain.from_iterable(
-        (f"if sums[{one.part.sums[0]}] >= NOTHING:", *_within(*_computed(one)),
-         "else:", *_within(*_refused(str(one.absent[0]), one)))
-        for one in dict.fromkeys(measure.inputs for measure in MEASURES.values()) if one.part is not None
+        (f"if sums[{source.part.sums[0]}] >= NOTHING:", *_within(*_computed(source)),
+         "else:", *_within(*_refused(str(source.absent[0]), source)))
+        for source in dict.fromkeys(measure.inputs for measure in MEASURES.values())
+        if source.part is not None
     ),
     "if quantile > 0.0:", *_within(*_computed(declaration.QUANTILES)),
     "else:", *_within(*_refused("NO_QUANTILE", declaration.QUANTILES)),
@@ -109,14 +110,14 @@ refuse_ranks = _loop(
 
 
 @inner
-def _others(values: Floats, others: Floats) -> None:
-    """others[i] = Σ_{j≠i} values[j], from both sides instead of as a difference from the whole."""
+def _sums_of_others(values: Floats, sums: Floats) -> None:
+    """sums[i] = Σ_{j≠i} values[j], from both sides instead of as a difference from the whole."""
     before = after = 0.0
     for i in range(len(values)):
-        others[i] = before
+        sums[i] = before
         before += values[i]
     for i in range(len(values) - 1, -1, -1):
-        others[i] += after
+        sums[i] += after
         after += values[i]
 
 
@@ -129,9 +130,9 @@ def _add_all(cells: Floats, c: ClassCells) -> tuple[float, float, float, float]:
     for y in range(k):
         before = after = 0.0
         for h in range(k):
-            at = (y * k + h) * 4
-            none, only_majority = cells[at], cells[at + 1]
-            only_persistent, both = cells[at + 2], cells[at + 3]
+            first = (y * k + h) * 4
+            none, only_majority = cells[first], cells[first + 1]
+            only_persistent, both = cells[first + 2], cells[first + 3]
             cell = outcomes.weight_of(cells, y * k + h)
             row[h] = cell
             if cell > 0.0:
@@ -159,15 +160,15 @@ def _add_listed(cells: JointCells, c: ClassCells) -> tuple[float, float, float, 
 
     If weights are whole numbers, it leaves `c.neither` to `sum_up`.
     """
-    k, at = len(c.labels), 0
+    k, index = len(c.labels), 0
     persistent = persistent_wrong = majority = majority_wrong = 0.0
     row = c.labels
-    while at < len(cells.keys):
-        y, first = outcomes.label_of(cells.keys[at]), at
+    while index < len(cells.keys):
+        y, first = outcomes.label_of(cells.keys[index]), index
         own, before, begin = c.neither[y], 0.0, 0
-        while at < len(cells.keys) and outcomes.label_of(cells.keys[at]) == y:
-            h = outcomes.prediction_of(cells.keys[at])
-            at, none, only_majority, only_persistent, both = outcomes.listed_at(cells, at)
+        while index < len(cells.keys) and outcomes.label_of(cells.keys[index]) == y:
+            h = outcomes.prediction_of(cells.keys[index])
+            index, none, only_majority, only_persistent, both = outcomes.listed_at(cells, index)
             cell = row[h] = (none + only_majority) + (only_persistent + both)
             persistent += only_persistent + both
             persistent_wrong += none + only_majority
@@ -187,7 +188,7 @@ def _add_listed(cells: JointCells, c: ClassCells) -> tuple[float, float, float, 
         for i in range(begin, k):
             c.neither[i] += before
         after, end = 0.0, k
-        for entry in range(at - 1, first - 1, -1):
+        for entry in range(index - 1, first - 1, -1):
             h = outcomes.prediction_of(cells.keys[entry])
             if h < end:
                 for i in range(h, end):
@@ -220,8 +221,8 @@ def sum_up(cells: JointCells, c: ClassCells) -> Totals:
     if cells.whole and outcomes.is_listed(cells):
         for i in range(k):
             c.neither[i] = (right + wrong) - c.labels[i] - c.false[i]
-    _others(c.labels, c.other_labels)
-    _others(c.predictions, c.other_predictions)
+    _sums_of_others(c.labels, c.other_labels)
+    _sums_of_others(c.predictions, c.other_predictions)
     chance = beyond = low = label_pairs = prediction_pairs = together = apart = 0.0
     for i in range(k):
         chance += c.labels[i] * c.predictions[i]
@@ -262,18 +263,18 @@ def expect(t: Totals, c: ClassCells) -> Totals:
 @inner
 def _fill(values: Floats, reasons: Ints, reason: int) -> None:
     """Set all measures to no value, for this reason."""
-    for at in range(len(values)):
-        values[at] = 0.0
-        reasons[at] = reason
+    for column in range(len(values)):
+        values[column] = 0.0
+        reasons[column] = reason
 
 
 @inner
 def _refuse_infinite(values: Floats, reasons: Ints) -> None:
     """Refuse infinite measures: sums of numbers near the largest float are infinite."""
-    for at in range(len(values)):
-        if not math.isfinite(values[at]):
-            values[at] = 0.0
-            reasons[at] = declaration.ZERO_DENOMINATOR
+    for column in range(len(values)):
+        if not math.isfinite(values[column]):
+            values[column] = 0.0
+            reasons[column] = declaration.ZERO_DENOMINATOR
 
 
 #: Sums for estimators without costs by value.
@@ -342,9 +343,9 @@ def measure_numbers(
     `spread`: Σ(y - ȳ)² of the labels in memory. `quantile`: the one that predictions are, above 0 and below
     1; 0: none is configured. `values`, `reasons`: as in `measure_cells`.
     """
-    some = scored and sums[SCORED] >= NO_WEIGHT
-    _fill(values, reasons, declaration.NOT_CLASSIFICATION if some else declaration.EMPTY)
-    if some:
+    has_scores = scored and sums[SCORED] >= NO_WEIGHT
+    _fill(values, reasons, declaration.NOT_CLASSIFICATION if has_scores else declaration.EMPTY)
+    if has_scores:
         _put_numbers(sums, spread, quantile, values, reasons)
         _refuse_infinite(values, reasons)
 

@@ -37,9 +37,9 @@ class _Waiting(NamedTuple):
 class _Stream:
     """The parts of one stream that are still needed: from the latest moments with messages on."""
 
-    def __init__(self, said: ReportedMoments, *, compares: bool) -> None:
+    def __init__(self, reported: ReportedMoments, *, compares: bool) -> None:
         """`compares`: whether messages about pairs have their own moments."""
-        self.said = said
+        self.reported = reported
         self._compares = compares
         self.parts: dict[int, deque[_Waiting]] = {}
         self.partitions = 0
@@ -54,52 +54,54 @@ class _Stream:
         if len(self.parts) < self.partitions:
             return None
         begins = (
-            one.part.since for waiting in self.parts.values() for one in waiting
-            if one.part.since > self.said.metrics
+            entry.part.since for waiting in self.parts.values() for entry in waiting
+            if entry.part.since > self.reported.metrics
         )  # fmt: skip
         moment = min(begins, default=None)
         if moment is None:
             return None
-        parts = self.at(moment)
+        parts = self.parts_at(moment)
         return None if parts is None else (moment, parts, [part.since == moment for part in parts])
 
-    def at(self, moment: int) -> list[Part] | None:
+    def parts_at(self, moment: int) -> list[Part] | None:
         """The parts of all partitions for a moment; None: some are missing, or were dropped already."""
-        found = [
-            next((one.part for one in self.parts.get(number, ()) if one.part.until >= moment), None)
+        parts = [
+            next((entry.part for entry in self.parts.get(number, ()) if entry.part.until >= moment), None)
             for number in range(self.partitions)
         ]
-        return None if None in found else [part for part in found if part is not None]
+        return None if None in parts else [part for part in parts if part is not None]
 
     @property
     def _oldest(self) -> int:
         """The moment before which no part is needed."""
-        return min(self.said.metrics, self.said.comparisons) if self._compares else self.said.metrics
+        return (
+            min(self.reported.metrics, self.reported.comparisons) if self._compares else self.reported.metrics
+        )
 
-    def done(self, said: ReportedMoments) -> None:
+    def done(self, reported: ReportedMoments) -> None:
         """Note the latest moments with messages, and drop the parts before them."""
-        self.said = said
+        self.reported = reported
         for waiting in self.parts.values():
             while waiting and waiting[0].part.until < self._oldest:
                 waiting.popleft()
 
     def needed(self) -> int | None:
         """The smallest offset of a part that waits."""
-        return min((one.offset for waiting in self.parts.values() for one in waiting), default=None)
+        return min((entry.offset for waiting in self.parts.values() for entry in waiting), default=None)
 
 
 class Merger:
     """Merges the parts of streams in one partition of their topic, in the order of offsets.
 
-    `said` has the latest moments with messages, by stream. `needed` is the offset from which a successor has
-    to add parts again. `end` is the offset of the next part.
+    `reported` has the latest moments with messages, by stream. `needed` is the offset from which a successor
+    has to add parts again. `end` is the offset of the next part.
     """
 
     def __init__(
-        self, config: Config, said: Mapping[str, ReportedMoments] | None = None, end: int = 0
+        self, config: Config, reported: Mapping[str, ReportedMoments] | None = None, end: int = 0
     ) -> None:
         self._config = config
-        self._streams = {name: self._stream(name, moments) for name, moments in (said or {}).items()}
+        self._streams = {name: self._stream(name, moments) for name, moments in (reported or {}).items()}
         self._end = end
         #: Number of moments without messages, because settings differed between partitions or from the ones
         #: here.
@@ -107,18 +109,18 @@ class Merger:
         #: By stream, the names at its latest moment.
         self.names: dict[str, PartNames] = {}
 
-    def _stream(self, name: str, said: ReportedMoments) -> _Stream:
-        return _Stream(said, compares=self._config.stream(name).emit_comparisons is not None)
+    def _stream(self, name: str, reported: ReportedMoments) -> _Stream:
+        return _Stream(reported, compares=self._config.stream(name).emit_comparisons is not None)
 
     @property
-    def said(self) -> dict[str, ReportedMoments]:
+    def reported(self) -> dict[str, ReportedMoments]:
         """By stream, the latest moments that have messages."""
-        return {name: one.said for name, one in self._streams.items()}
+        return {name: stream.reported for name, stream in self._streams.items()}
 
     @property
     def needed(self) -> int:
         """The offset of the first part that is still needed."""
-        offsets = (one.needed() for one in self._streams.values())
+        offsets = (stream.needed() for stream in self._streams.values())
         return min((offset for offset in offsets if offset is not None), default=self._end)
 
     def add(self, part: Part, offset: int) -> list[Encoded]:
@@ -129,31 +131,31 @@ class Merger:
         stream = self._streams[part.stream]
         stream.add(part, offset)
         messages: list[Encoded] = []
-        while (found := stream.next()) is not None:
-            moment, parts, changed = found
-            said = stream.said._replace(metrics=moment)
+        while (due := stream.next()) is not None:
+            moment, parts, changed = due
+            reported = stream.reported._replace(metrics=moment)
             if self._agree(moment, parts):
                 merged = Merged(self._config, parts, changed)
                 self.names[part.stream] = merged.names
                 before = self._before(stream)
                 messages += merged.metrics(before)
                 messages += merged.periods(before)
-                is_last, former = all(part.until + part.every > LAST for part in parts), said.comparisons
+                is_last, former = all(part.until + part.every > LAST for part in parts), reported.comparisons
                 every = self._config.stream(part.stream).emit_comparisons
                 if every is not None and (is_last or moment // every > former // every):
-                    messages += merged.comparisons(stream.at(former) or ())
-                    said = said._replace(comparisons=moment)
+                    messages += merged.comparisons(stream.parts_at(former) or ())
+                    reported = reported._replace(comparisons=moment)
             else:
                 self.passed_over += 1
-            stream.done(said)
+            stream.done(reported)
         return messages
 
     def _before(self, stream: _Stream) -> list[Part] | None:
         """The parts of all partitions at the previous moment; None: that moment had no messages."""
-        if stream.said.metrics == NEVER:
+        if stream.reported.metrics == NEVER:
             return []
-        parts = stream.at(stream.said.metrics)
-        return parts if parts and self._agree(stream.said.metrics, parts) else None
+        parts = stream.parts_at(stream.reported.metrics)
+        return parts if parts and self._agree(stream.reported.metrics, parts) else None
 
     def _agree(self, moment: int, parts: Sequence[Part]) -> bool:
         """Whether the parts and this merger have the same settings and number of partitions.

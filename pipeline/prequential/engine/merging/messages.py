@@ -44,44 +44,51 @@ class PartNames:
         self._models = _ranks(part.models for part in parts)
         self._retired = {name for part in parts for name in part.retired}
         #: Segments that belong to `KEY=other`.
-        self._others: dict[str, str] = {}
+        self._folded: dict[str, str] = {}
         for key in stream.segments:
-            other = f"{key}={OTHER}"
+            other_segment = f"{key}={OTHER}"
             ranks = _ranks(part.values.get(key, {}) for part in parts)
-            full = [part for part in parts if any(one.segment == other for one in part.evaluated)]
+            full = [
+                part
+                for part in parts
+                if any(evaluated.segment == other_segment for evaluated in part.evaluated)
+            ]
             for value, rank in ranks.items():
                 if rank >= stream.segments_per_key or any(value not in part.values[key] for part in full):
-                    self._others[f"{key}={value}"] = other
-        known = sorted(
+                    self._folded[f"{key}={value}"] = other_segment
+        pairs = sorted(
             {self._ordered(*pair) for part in parts for pair in part.pairs},
             key=lambda pair: tuple(self._models[name] for name in reversed(pair)),
         )
-        limit = config.limits.pairs_per_stream if stream.compare == "all" else len(known)
-        self._pairs = set([pair for pair in known if self._retired.isdisjoint(pair)][:limit])
+        limit = config.limits.pairs_per_stream if stream.compare == "all" else len(pairs)
+        self._pairs = set([pair for pair in pairs if self._retired.isdisjoint(pair)][:limit])
 
     def parts(self) -> Sequence[Part]:
         """The parts without the versions that gave way to newer ones in some partition."""
         if not self._retired:
             return self._parts
         return [
-            replace(part, evaluated=[one for one in part.evaluated if one.model not in self._retired])
+            replace(
+                part,
+                evaluated=[evaluated for evaluated in part.evaluated if evaluated.model not in self._retired],
+            )
             for part in self._parts
         ]
 
     def has(self, model: str, segment: str | None) -> bool:
         """Whether a model, or one of its segments, has messages."""
         name = model.removesuffix(RANDOM_SUFFIX)
-        return name in self._models and name not in self._retired and segment not in self._others
+        return name in self._models and name not in self._retired and segment not in self._folded
 
     def segment(self, name: str | None) -> str | None:
         """The segment to which a partition's segment belongs."""
-        return name if name is None else self._others.get(name, name)
+        return name if name is None else self._folded.get(name, name)
 
-    def pair(self, one: Compared) -> tuple[str, str] | None:
+    def pair(self, compared: Compared) -> tuple[str, str] | None:
         """Models A and B of a partition's pair; None: the pair has no messages."""
-        if one.model == one.against:
-            return None if one.model in self._retired else (one.model, one.against)
-        pair = self._ordered(one.model, one.against)
+        if compared.model == compared.against:
+            return None if compared.model in self._retired else (compared.model, compared.against)
+        pair = self._ordered(compared.model, compared.against)
         return pair if pair in self._pairs else None
 
     def _ordered(self, a: str, b: str) -> tuple[str, str]:
@@ -110,22 +117,22 @@ class PartNames:
         ]  # fmt: skip
 
 
-def _ranks(of: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def _ranks(times_by_name: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Names with their ranks, from 0, by their first times; ties are broken by partition and order there.
 
     >>> _ranks([{"a": 20, "b": 30}, {"b": 10, "c": 20}])
     {'b': 0, 'a': 1, 'c': 2}
     """
     first: dict[str, tuple[int, int, int]] = {}
-    for partition, names in enumerate(of):
-        for place, (name, time) in enumerate(names.items()):
-            came = time, partition, place
+    for partition, names in enumerate(times_by_name):
+        for position, (name, time) in enumerate(names.items()):
+            came = time, partition, position
             first[name] = min(came, first.get(name, came))
     return {name: rank for rank, name in enumerate(sorted(first, key=first.__getitem__))}
 
 
 #: An evaluated entity, in the order of messages: kind, model, segment, age.
-_Who: TypeAlias = tuple[int, str, str | None, str | None]
+_EntityKey: TypeAlias = tuple[int, str, str | None, str | None]
 
 
 #: Outcomes and revisions of what has had no messages so far.
@@ -143,7 +150,7 @@ class Merged:
         self._config: StreamConfig = config.stream(self._name)
         self._settings, self._changes = config, changed
         self._used = {
-            name for part in parts for one in part.evaluated for memory in one.memories
+            name for part in parts for evaluated in part.evaluated for memory in evaluated.memories
             for name in called(memory.cells, part)
         }  # fmt: skip
         self._classes = MergedClasses(config, self._name, self._used)
@@ -154,15 +161,15 @@ class Merged:
         self._loss = (sum(lost),) if lost else ()
         self._estimators = [name for name in self._config.estimators if parse_estimator(name).memory.adds_up]
         #: By entity: the results of each partition.
-        self._of = self._results(parts)
+        self._by_entity = self._results(parts)
 
-    def _results(self, parts: Sequence[Part]) -> dict[_Who, list[tuple[int, Evaluated]]]:
+    def _results(self, parts: Sequence[Part]) -> dict[_EntityKey, list[tuple[int, Evaluated]]]:
         """By entity, the results of each partition (its number)."""
-        results: dict[_Who, list[tuple[int, Evaluated]]] = {}
+        results: dict[_EntityKey, list[tuple[int, Evaluated]]] = {}
         for number, part in enumerate(parts):
-            for one in part.evaluated:
-                who = one.kind, one.model, self.names.segment(one.segment), one.age
-                results.setdefault(who, []).append((number, one))
+            for evaluated in part.evaluated:
+                entity = evaluated.kind, evaluated.model, self.names.segment(evaluated.segment), evaluated.age
+                results.setdefault(entity, []).append((number, evaluated))
         return results
 
     # ---- metrics
@@ -175,47 +182,54 @@ class Merged:
         """
         former = self._numbers(before or ())
         present = self._numbers(self._parts)
-        changed = [who for who, numbers in present.items() if former.get(who, _NOTHING) != numbers]
+        changed = [entity for entity, numbers in present.items() if former.get(entity, _NOTHING) != numbers]
         covered: set[str] = set()
-        for who in sorted(changed, key=lambda one: (one[0], *(text or "" for text in one[1:]))):
-            yield from self._metrics(who, covered)
+        for entity in sorted(changed, key=lambda key: (key[0], *(text or "" for text in key[1:]))):
+            yield from self._metrics(entity, covered)
 
-    def _numbers(self, parts: Sequence[Part]) -> dict[_Who, tuple[int, ...]]:
+    def _numbers(self, parts: Sequence[Part]) -> dict[_EntityKey, tuple[int, ...]]:
         """By entity, the numbers whose changes make a message due: see `estimates.reported_numbers`."""
         of_stream = totals(part.counts for part in parts)
-        numbers: dict[_Who, tuple[int, ...]] = {}
-        for who, results in self._results(parts).items():
-            of = [one for _, one in results]
-            numbers[who] = sum(one.outcomes for one in of), sum(one.revisions for one in of)
-            if who[0] in OF_MODELS:
-                numbers[who] += tuple(self._counts(who[0], of, of_stream).values())
+        numbers: dict[_EntityKey, tuple[int, ...]] = {}
+        for entity, by_entity in self._results(parts).items():
+            results = [evaluated for _, evaluated in by_entity]
+            numbers[entity] = (
+                sum(evaluated.outcomes for evaluated in results),
+                sum(evaluated.revisions for evaluated in results),
+            )
+            if entity[0] in OF_MODELS:
+                numbers[entity] += tuple(self._counts(entity[0], results, of_stream).values())
         return numbers
 
-    def _moment(self, of: Sequence[Evaluated]) -> tuple[int, int, int]:
+    def _moment(self, results: Sequence[Evaluated]) -> tuple[int, int, int]:
         """The outcomes, the revisions, and the stream's changes since (see `estimates.changes_since`)."""
-        since = self._of_stream.get("changes", 0) - sum(one.newest_change for one in of)
-        return sum(one.outcomes for one in of), sum(one.revisions for one in of), since
+        since = self._of_stream.get("changes", 0) - sum(evaluated.newest_change for evaluated in results)
+        return (
+            sum(evaluated.outcomes for evaluated in results),
+            sum(evaluated.revisions for evaluated in results),
+            since,
+        )
 
-    def _metrics(self, who: _Who, covered: set[str]) -> Iterator[Encoded]:
-        kind, model, segment, age = who
-        of = [one for _, one in self._of[who]]
-        outcomes, revisions, since = self._moment(of)
+    def _metrics(self, entity: _EntityKey, covered: set[str]) -> Iterator[Encoded]:
+        kind, model, segment, age = entity
+        results = [evaluated for _, evaluated in self._by_entity[entity]]
+        outcomes, revisions, since = self._moment(results)
         if not outcomes and not (kind in OF_MODELS and self._predicts(model)):
             return
         clock = max(part.clock for part in self._parts)
-        config, initial_is_final = self._config, all(one.initial_is_final for one in of)
-        counts = self._counts(kind, of, self._of_stream)
+        config, initial_is_final = self._config, all(evaluated.initial_is_final for evaluated in results)
+        counts = self._counts(kind, results, self._of_stream)
         by_chance = "random" in config.baselines and config.has_classes
         for chance in (False, True) if by_chance else (False,):
             name = model + RANDOM_SUFFIX if chance else model
             for stage, made_of in self._stages(age, initial_is_final):
                 for estimator in self._estimators:
-                    states = [self._state(who, one, estimator, chance) for one in made_of]
+                    states = [self._state(entity, part, estimator, chance) for part in made_of]
                     state = states[0] if len(states) == 1 else intermediate(states, config.alpha)
                     key = self._name, ALL_PARTITIONS, name, segment, stage, estimator
                     message = Metrics(
                         identity(*key, outcomes, revisions, [since], *self._loss), *key, state.n, outcomes,
-                        max((one.ts for one in of if one.outcomes), default=clock),
+                        max((evaluated.ts for evaluated in results if evaluated.outcomes), default=clock),
                         *by_name(config.measures, state.values, state.reasons), counts, config.digest,
                     )  # fmt: skip
                     if initial_is_final and stage == FINAL and self._classes.stream.reports(INITIAL):
@@ -224,15 +238,15 @@ class Merged:
                         message.missing_partitions = missing
                     if config.coverage and kind == MODEL and model not in covered:
                         covered.add(model)
-                        message.coverage = self._coverage(of)
+                        message.coverage = self._coverage(results)
                     yield Encoded(METRICS, self._name, encode(message))
 
     def _predicts(self, model: str) -> bool:
         """Whether predictions of a model have been processed: see `estimates.predicting`."""
-        of = [one for _, one in self._of.get((MODEL, model, None, None), ())]
-        counts = totals(one.counts for one in of)
+        results = [evaluated for _, evaluated in self._by_entity.get((MODEL, model, None, None), ())]
+        counts = totals(evaluated.counts for evaluated in results)
         predictions = sum(counts.get(name, 0) for name in ("waiting", "late", "expired", "duplicate"))
-        return predictions + sum(one.outcomes for one in of) > 0
+        return predictions + sum(evaluated.outcomes for evaluated in results) > 0
 
     def _stages(self, age: str | None, initial_is_final: bool) -> Iterator[tuple[str, tuple[str, ...]]]:
         """The stages of messages, each with the stages from which it is computed."""
@@ -244,20 +258,20 @@ class Merged:
             if not (initial_is_final and stage == INITIAL):
                 yield stage, parts(stage, stream.bins)
 
-    def _state(self, who: _Who, stage: str, estimator: str, chance: bool) -> EstimatorState:
+    def _state(self, entity: _EntityKey, stage: str, estimator: str, chance: bool) -> EstimatorState:
         memories = [
             (memory, self._places[number])
-            for number, one in self._of[who] for memory in one.memories
-            if memory.stage == (FINAL if one.initial_is_final and stage == INITIAL else stage)
+            for number, evaluated in self._by_entity[entity] for memory in evaluated.memories
+            if memory.stage == (FINAL if evaluated.initial_is_final and stage == INITIAL else stage)
             and memory.estimator == estimator
         ]  # fmt: skip
         return measured(added(memories, estimator, self._classes.capacity), self._classes, chance=chance)
 
     def _counts(
-        self, kind: int, of: Sequence[Evaluated], of_stream: Mapping[str, int]
+        self, kind: int, results: Sequence[Evaluated], of_stream: Mapping[str, int]
     ) -> dict[str, int]:
         """The `counts` of an entity's messages, from its results and the sums of its stream's counts."""
-        of_model = totals(one.counts for one in of)
+        of_model = totals(evaluated.counts for evaluated in results)
         counts = {
             "late": of_model["late"],
             "expired": of_model["expired"],
@@ -275,30 +289,32 @@ class Merged:
             counts["at_horizon"] = of_model["at_horizon"]
         return counts | {name: of_stream[name] for name in LOST if name in of_stream}
 
-    def _coverage(self, of: Sequence[Evaluated]) -> dict[str, Any]:
-        said = [one.coverage for one in of if one.coverage is not None]
+    def _coverage(self, results: Sequence[Evaluated]) -> dict[str, Any]:
+        coverages = [evaluated.coverage for evaluated in results if evaluated.coverage is not None]
         of_stream = self._of_stream
         clock = max(part.clock for part in self._parts)
         lives, recents = zip(*(part.latencies for part in self._parts))
         latencies, first = latency.of_counts(totals(lives), totals(recents)), np.zeros(1, dtype=np.int64)
-        waiting = sum(one["waiting"] for one in said)
-        since = min((one["since"] for one in said if one["waiting"]), default=clock)
-        found: dict[str, Any] = {
+        waiting = sum(coverage["waiting"] for coverage in coverages)
+        since = min((coverage["since"] for coverage in coverages if coverage["waiting"]), default=clock)
+        message: dict[str, Any] = {
             "waiting": waiting,
             "oldest_waiting_ms": clock - since if waiting else 0,
-            "labelled": maturity.curve_of(np.sum([one["met"] for one in said], axis=0)),
+            "labelled": maturity.curve_of(np.sum([coverage["met"] for coverage in coverages], axis=0)),
             "label_latency_ms": latency.quantiles(latencies, first)[0],
             "recent_label_latency_ms": latency.recent_quantiles(latencies, first)[0],
             "unpredicted_labels": of_stream["unmatched_label"],
         }
         for name in ("instances_without_predictions", "predictions_without_instance"):
-            found[name] = of_stream[name]
+            message[name] = of_stream[name]
         if self._config.label_at_horizon is not None:
-            found["at_horizon"] = sum(one.counts["at_horizon"] for one in of)
-        waits = [Waiting(*one["expected"]) for one in said if one.get("expected") is not None]
+            message["at_horizon"] = sum(evaluated.counts["at_horizon"] for evaluated in results)
+        waits = [
+            Waiting(*coverage["expected"]) for coverage in coverages if coverage.get("expected") is not None
+        ]
         if waits:
-            found["waiting_expected"] = together(waits).as_message()
-        return found
+            message["waiting_expected"] = together(waits).as_message()
+        return message
 
     # ---- periods
 
@@ -310,30 +326,35 @@ class Merged:
         """
         if self._config.period is None:
             return
-        found = news(self._config, self._parts, self._changes, before)
+        due = news(self._config, self._parts, self._changes, before)
         used = self._used.union(*(
-            called(of, self._parts[number])
-            for some in found.values() for whole in some for number, one in whole.periods
-            for of in (one.memory.cells, one.expected.cells if one.expected else ())
+            called(cells, self._parts[number])
+            for periods in due.values() for whole in periods for number, part in whole.periods
+            for cells in (part.memory.cells, part.expected.cells if part.expected else ())
         ))  # fmt: skip
         classes = self._classes if used == self._used else MergedClasses(self._settings, self._name, used)
         places = classes.places(self._parts)
-        for model, some in found.items():
-            of = [one for _, one in self._of[MODEL, model, None, None]]
-            met = np.sum([one.coverage["met"] for one in of if one.coverage is not None], axis=0)
-            share, counts = maturity.curve_of(met).get("horizon"), self._counts(MODEL, of, self._of_stream)
-            moment = self._moment(of)
-            for whole in some:
-                memories = [(one.memory, places[number]) for number, one in whole.periods]
+        for model, periods in due.items():
+            results = [evaluated for _, evaluated in self._by_entity[MODEL, model, None, None]]
+            met = np.sum(
+                [evaluated.coverage["met"] for evaluated in results if evaluated.coverage is not None], axis=0
+            )
+            share, counts = (
+                maturity.curve_of(met).get("horizon"),
+                self._counts(MODEL, results, self._of_stream),
+            )
+            moment = self._moment(results)
+            for whole in periods:
+                memories = [(part.memory, places[number]) for number, part in whole.periods]
                 measures = measured(added(memories, ALL, classes.capacity), classes, chance=False)
-                about = whole.state._replace(expected_share=share)
-                key = self._name, ALL_PARTITIONS, model, None, PERIOD, about.name
-                period = about.as_message(closes=self._config.label_at_horizon is not None)
+                state = whole.state._replace(expected_share=share)
+                key = self._name, ALL_PARTITIONS, model, None, PERIOD, state.name
+                period = state.as_message(closes=self._config.label_at_horizon is not None)
                 if whole.unfinished:
                     period |= {"unfinished_partitions": whole.unfinished}
                 message = Metrics(
-                    identity(*key, *whole.identity, moment, *self._loss), *key, about.labelled,
-                    about.labelled, about.newest_ts,
+                    identity(*key, *whole.identity, moment, *self._loss), *key, state.labelled,
+                    state.labelled, state.newest_ts,
                     *by_name(self._config.measures, measures.values, measures.reasons), counts,
                     self._config.digest,
                     missing_partitions=self.names.without_model(model) or msgspec.UNSET,
@@ -347,80 +368,90 @@ class Merged:
 
     def comparisons(self, before: Sequence[Part]) -> Iterator[Encoded]:
         """Messages about all pairs of models that have more joint outcomes than in the parts `before`."""
-        former = {key: _outcomes(of) for key, of in self._pairs(before).items()}
-        for key, of in self._pairs(self._parts).items():
-            if _outcomes(of) != former.get(key):
-                yield from self._comparisons(key, of)
+        former = {key: _outcomes(results) for key, results in self._pairs(before).items()}
+        for key, results in self._pairs(self._parts).items():
+            if _outcomes(results) != former.get(key):
+                yield from self._comparisons(key, results)
 
-    def _pairs(self, some: Sequence[Part]) -> dict[tuple[Any, ...], list[Compared]]:
+    def _pairs(self, parts: Sequence[Part]) -> dict[tuple[Any, ...], list[Compared]]:
         """The partitions' results for pairs of models, by pair, segment, stage and loss.
 
         A partition in which `initial` and `final` are still one sequence has one result for both. It counts
         in both stages as soon as they are different sequences in another partition.
         """
-        found: dict[tuple[Any, ...], list[Compared]] = {}
+        results: dict[tuple[Any, ...], list[Compared]] = {}
         parted = {
-            (self.names.pair(one), self.names.segment(one.segment), one.loss)
-            for part in some for one in part.compared if one.stage == INITIAL
+            (self.names.pair(compared), self.names.segment(compared.segment), compared.loss)
+            for part in parts for compared in part.compared if compared.stage == INITIAL
         }  # fmt: skip
-        for part in some:
-            for one in part.compared:
-                pair, segment = self.names.pair(one), self.names.segment(one.segment)
+        for part in parts:
+            for compared in part.compared:
+                pair, segment = self.names.pair(compared), self.names.segment(compared.segment)
                 if pair is None:
                     continue
-                found.setdefault((*pair, segment, one.stage, one.loss), []).append(one)
-                if INITIAL in one.same and (pair, segment, one.loss) in parted:
-                    found.setdefault((*pair, segment, INITIAL, one.loss), []).append(one)
-        return found
+                results.setdefault((*pair, segment, compared.stage, compared.loss), []).append(compared)
+                if INITIAL in compared.same and (pair, segment, compared.loss) in parted:
+                    results.setdefault((*pair, segment, INITIAL, compared.loss), []).append(compared)
+        return results
 
-    def _comparisons(self, key: tuple[Any, ...], of: Sequence[Compared]) -> Iterator[Encoded]:
+    def _comparisons(self, key: tuple[Any, ...], results: Sequence[Compared]) -> Iterator[Encoded]:
         model, against, segment, stage, loss = key
         missing = self.names.without_pair((model, against))
-        outcomes = _outcomes(of)
+        outcomes = _outcomes(results)
         config = self._config
-        same = of[0].same if stage == FINAL and all(one.same == of[0].same for one in of) else []
-        numbers = outcomes, sum(one.revisions for one in of), is_parted(stage, same), *self._loss
+        same = (
+            results[0].same
+            if stage == FINAL and all(compared.same == results[0].same for compared in results)
+            else []
+        )
+        numbers = (
+            outcomes,
+            sum(compared.revisions for compared in results),
+            is_parted(stage, same),
+            *self._loss,
+        )
         for estimator in self._estimators:
             memory, parameter = parse_estimator(estimator)
             memories = [
-                (at, values if one.model == model else _swapped(values, counted=one.counted))
-                for one in of for name, at, values in one.memories if name == estimator
+                (time, values if compared.model == model else _swapped(values, counted=compared.counted))
+                for compared in results for name, time, values in compared.memories if name == estimator
             ]  # fmt: skip
-            newest = max(at for at, _ in memories)
+            newest = max(time for time, _ in memories)
             cells = np.zeros(len(memories[0][1]))
-            for at, values in memories:
-                cells += np.array(values) * memory.weight_left(parameter, 0, newest - at)
+            for time, values in memories:
+                cells += np.array(values) * memory.weight_left(parameter, 0, newest - time)
             whole = memory.whole
-            found, why = np.zeros((1, len(OF_PAIRS))), np.zeros((1, len(OF_PAIRS)), dtype=np.int64)
-            if of[0].counted:
-                measuring.from_counts(cells[None], whole, found, why)
+            measures, why = np.zeros((1, len(OF_PAIRS))), np.zeros((1, len(OF_PAIRS)), dtype=np.int64)
+            if results[0].counted:
+                measuring.from_counts(cells[None], whole, measures, why)
                 n = float(cells.sum())
             else:
-                measuring.from_sums(cells[None], found, why)
+                measuring.from_sums(cells[None], measures, why)
                 n = float(cells[-1])
-            known = dict(zip(OF_PAIRS, zip(found[0].tolist(), why[0].tolist())))
+            statistics = dict(zip(OF_PAIRS, zip(measures[0].tolist(), why[0].tolist())))
             counts = (OF_PAIRS[measuring.N01], OF_PAIRS[measuring.N10]) if whole else ()
-            about = self._name, ALL_PARTITIONS, model, against, segment, stage, estimator
+            subject = self._name, ALL_PARTITIONS, model, against, segment, stage, estimator
             message = Comparison(
-                identity(*about, loss, *numbers), *about, loss,
-                int(n) if whole else n, outcomes, max(one.ts for one in of),
+                identity(*subject, loss, *numbers), *subject, loss,
+                int(n) if whole else n, outcomes, max(compared.ts for compared in results),
                 {
                     name: int(value) if name in counts else value
-                    for name, (value, reason) in known.items() if reason == DEFINED
+                    for name, (value, reason) in statistics.items() if reason == DEFINED
                 },
                 {
                     name: REASONS[reason]
-                    for name, (_, reason) in known.items() if reason not in (DEFINED, measuring.ABSENT)
+                    for name, (_, reason) in statistics.items() if reason not in (DEFINED, measuring.ABSENT)
                 },
-                None, config.compare_level, max(one.pairs for one in of), BY_PARTITION, None, config.digest,
+                None, config.compare_level, max(compared.pairs for compared in results), BY_PARTITION, None,
+                config.digest,
             )  # fmt: skip
             if same:
                 message.same = same
             if missing:
                 message.missing_partitions = missing
-            if known[OF_PAIRS[measuring.MCNEMAR]][1] == DEFINED:
-                p, absent = known[OF_PAIRS[measuring.P_VALUE]]
-                statistic = abs(known[OF_PAIRS[measuring.MCNEMAR]][0])
+            if statistics[OF_PAIRS[measuring.MCNEMAR]][1] == DEFINED:
+                p, absent = statistics[OF_PAIRS[measuring.P_VALUE]]
+                statistic = abs(statistics[OF_PAIRS[measuring.MCNEMAR]][0])
                 level = config.mcnemar_level
                 message.significant = p < level if not absent else statistic > measuring.threshold(level)
             yield Encoded(COMPARISONS, self._name, encode(message))
@@ -439,5 +470,5 @@ def _swapped(values: Sequence[float], *, counted: bool) -> list[float]:
     return [of_b, of_a, n]
 
 
-def _outcomes(of: Sequence[Compared]) -> int:
-    return sum(one.outcomes for one in of)
+def _outcomes(results: Sequence[Compared]) -> int:
+    return sum(compared.outcomes for compared in results)

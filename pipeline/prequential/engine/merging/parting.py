@@ -68,8 +68,9 @@ def part_of(state: ShardState, reporter: ComparisonReporter, name: str, since: i
     ]
     part.retired = list(islice(reversed(stream.retired), _RETIRED))
     part.evaluated = [
-        _evaluated(state, stream, about) for about in catalog.entities_of(stream)
-        if about.kind in OF_MODELS or (about.kind == SEGMENT and catalog.columns.entities.outcomes[about.row])
+        _evaluated(state, stream, entity) for entity in catalog.entities_of(stream)
+        if entity.kind in OF_MODELS
+        or (entity.kind == SEGMENT and catalog.columns.entities.outcomes[entity.row])
     ]  # fmt: skip
     part.compared = list(_compared(state, reporter, stream))
     return part
@@ -89,20 +90,20 @@ def _counts(state: ShardState, stream: Stream) -> dict[str, int]:
     return counts
 
 
-def _evaluated(state: ShardState, stream: Stream, about: Entity) -> Evaluated:
-    catalog, row = state.catalog, about.row
+def _evaluated(state: ShardState, stream: Stream, entity: Entity) -> Evaluated:
+    catalog, row = state.catalog, entity.row
     entities = catalog.columns.entities
-    model = 0 if about.kind == SEGMENT else int(entities.model[row])  # as in the counts of messages
+    model = 0 if entity.kind == SEGMENT else int(entities.model[row])  # as in the counts of messages
     plan = catalog.plans[entities.plan[row]]
     counts = {
         name: int(getattr(entities, name)[model]) for name in ("late", "expired", "at_horizon", "duplicate")
     }
     counts["waiting"] = int(state.accounts.coverage.models.waiting[model])
     return Evaluated(
-        about.model, about.segment, about.kind, about.age, int(entities.outcomes[row]),
+        entity.model, entity.segment, entity.kind, entity.age, int(entities.outcomes[row]),
         int(entities.revisions[row]), int(entities.newest_ts[row]), bool(entities.initial_is_final[row]),
-        counts, list(_memories(state, about, plan)),
-        _coverage(state, stream, row) if about.kind == MODEL else None,
+        counts, list(_memories(state, entity, plan)),
+        _coverage(state, stream, row) if entity.kind == MODEL else None,
         newest_change=int(entities.newest_change[row]),
     )  # fmt: skip
 
@@ -113,42 +114,42 @@ def _coverage(state: ShardState, stream: Stream, row: int) -> dict[str, object]:
     waiting = int(account.models.waiting[row])
     [met] = maturity.met_of(account, np.array([row]), np.array([clock]))
     since = clock - oldest if waiting else clock
-    found: dict[str, object] = {"waiting": waiting, "since": since, "met": met.tolist()}
+    fields: dict[str, object] = {"waiting": waiting, "since": since, "met": met.tolist()}
     expected = all_waiting(state.accounts.expected, np.array([row]), np.array([clock]))[0]
-    return found if expected is None else found | {"expected": expected}
+    return fields if expected is None else fields | {"expected": expected}
 
 
-def _memories(state: ShardState, about: Entity, plan: Plan) -> Iterator[MemoryPart]:
+def _memories(state: ShardState, entity: Entity, plan: Plan) -> Iterator[MemoryPart]:
     entities = state.catalog.columns.entities
-    first, initial_is_final = int(entities.first[about.row]), bool(entities.initial_is_final[about.row])
-    stages = plan.stages if about.age is None else (about.age,)
-    for place, stage in enumerate(stages):
+    first, initial_is_final = int(entities.first[entity.row]), bool(entities.initial_is_final[entity.row])
+    stages = plan.stages if entity.age is None else (entity.age,)
+    for index, stage in enumerate(stages):
         if initial_is_final and stage == INITIAL:
             continue
         for estimator in plan.estimators:
             if estimator.memory.adds_up:
-                yield _memory(stage, estimator, first + place)
+                yield _memory(stage, estimator, first + index)
 
 
 def _memory(stage: str, estimator: Estimator, sequence: int) -> MemoryPart:
-    at = np.array([sequence])
+    sequences = np.array([sequence])
     cells = estimator.cells_of(sequence)
     memory = MemoryPart(
         stage, estimator.name, _label_time(estimator.cells, sequence),
         [(y, h, a + b + c + d) for y, h, a, b, c, d in by_class(cells, estimator.capacity)],
     )  # fmt: skip
     if estimator.summed:
-        sums = estimator.sums.summed(at)[0]
+        sums = estimator.sums.summed(sequences)[0]
         if is_any(sums):
             memory.sums = sums[:SIZE].tolist()
             if estimator.numbers:
                 mean, memory.rest, spread = sums[SIZE + 1 :].tolist()
                 memory.labels = float(cells.weights.sum()), mean, spread
     if estimator.histogram is not None:
-        scores = estimator.histogram.counted(at).cells[0]
-        memory.scores = [(place, float(scores[place])) for place in np.flatnonzero(scores).tolist()]
+        scores = estimator.histogram.counted(sequences).cells[0]
+        memory.scores = [(index, float(scores[index])) for index in np.flatnonzero(scores).tolist()]
     if estimator.paid is not None:
-        memory.paid = estimator.paid.summed(at)[0].tolist()
+        memory.paid = estimator.paid.summed(sequences)[0].tolist()
     return memory
 
 
@@ -160,29 +161,35 @@ def _label_time(accumulator: Accumulator, sequence: int) -> int:
 def _compared(state: ShardState, reporter: ComparisonReporter, stream: Stream) -> Iterator[Compared]:
     pairing, revisions = state.pairing, state.catalog.columns.entities.revisions
     pairs = {pair for row in stream.entities for pair in pairing.by_entity.get(row, ())}
-    for known in sorted((reporter.known(pair) for pair in pairs), key=lambda one: one.order):
-        if known.a.kind not in _KINDS or known.b.kind not in _KINDS:
+    for subject in sorted(
+        (reporter.subject(pair) for pair in pairs), key=lambda pair_subject: pair_subject.order
+    ):
+        if subject.a.kind not in _KINDS or subject.b.kind not in _KINDS:
             continue
-        sides = pairing.tables[known.number].sides
-        revised = int(revisions[known.a.row] + revisions[known.b.row])
-        for place in known.places:
-            side = sides[place.side]
-            if not side.columns.n[place.row]:
+        sides = pairing.tables[subject.number].sides
+        revised = int(revisions[subject.a.row] + revisions[subject.b.row])
+        for sequence in subject.places:
+            side = sides[sequence.side]
+            if not side.columns.n[sequence.row]:
                 continue
             memories = [
-                (one.name, _label_time(one, place.row), _joint(one, place.row, side.counted))
-                for one in side.estimators if one.memory.adds_up
+                (accumulator.name, _label_time(accumulator, sequence.row),
+                    _joint(accumulator, sequence.row, side.counted))
+                for accumulator in side.estimators if accumulator.memory.adds_up
             ]  # fmt: skip
             yield Compared(
-                known.a.model, known.b.model, known.a.segment, place.stage, place.loss, side.counted,
-                int(side.columns.n[place.row]), int(side.times.newest[place.row]),
-                known.rank, memories, place.same, revised,
+                subject.a.model, subject.b.model, subject.a.segment, sequence.stage, sequence.loss,
+                side.counted,
+                int(side.columns.n[sequence.row]), int(side.times.newest[sequence.row]),
+                subject.rank, memories, sequence.same, revised,
             )  # fmt: skip
 
 
 def _joint(accumulator: Accumulator, row: int, counted: bool) -> list[float]:
-    at = np.array([row])
-    values: list[float] = (accumulator.counted(at).cells if counted else accumulator.summed(at))[0].tolist()
+    rows = np.array([row])
+    values: list[float] = (accumulator.counted(rows).cells if counted else accumulator.summed(rows))[
+        0
+    ].tolist()
     return values
 
 
@@ -191,7 +198,7 @@ MEANS = WIDTHS + 1
 
 
 def foreseen_of(
-    state: ShardState, stream: Stream, model: int, of: Sequence[PeriodState]
+    state: ShardState, stream: Stream, model: int, states: Sequence[PeriodState]
 ) -> dict[int, Foreseen]:
     """The expectations for a model's provisional periods, by the period's row; the state stays unchanged."""
     tables, catalog = state.accounts.expected, state.catalog
@@ -199,41 +206,41 @@ def foreseen_of(
     if model >= len(models.width) or not models.width[model]:
         return {}
     rows = open_rows(tables, model)
-    whose, clocks = np.array([model]), np.array([clock])
-    [group] = look_together(tables, whose, rows, np.array([len(rows)]), clocks)
-    by_start = {one.start: one.row for one in of if not one.is_final}
+    model_rows, clocks = np.array([model]), np.array([clock])
+    [group] = look_together(tables, model_rows, rows, np.array([len(rows)]), clocks)
+    by_start = {period.start: period.row for period in states if not period.is_final}
     starts, ends = tables.pool.key[rows].tolist(), ends_of_periods(tables, rows).tolist()
-    some = [
-        (place, by_start[start]) for place, start in enumerate(starts)
-        if start in by_start and group.look.summary[place, EXPECTED] > 0
+    chosen = [
+        (position, by_start[start]) for position, start in enumerate(starts)
+        if start in by_start and group.look.summary[position, EXPECTED] > 0
     ]  # fmt: skip
-    if not some:
+    if not chosen:
         return {}
-    places, own = np.array(some).T
-    sums = np.zeros((len(some), SIZE))
+    places, own = np.array(chosen).T
+    sums = np.zeros((len(chosen), SIZE))
     measured = expected(
-        catalog, state.accounts.periods, tables, np.full(len(some), model), own, group, places, sums
+        catalog, state.accounts.periods, tables, np.full(len(chosen), model), own, group, places, sums
     )
-    is_known, has_losses = bool(known_of(models, whose, clocks)[0]), bool(models.losses[model])
+    is_known, has_losses = bool(known_of(models, model_rows, clocks)[0]), bool(models.losses[model])
     layout, codes = int(models.layout[model]), models.codes[model, : models.classes[model]].tolist()
-    values, found = measured.by_name([stream.config.measures] * len(some)), {}
-    for number, (place, row) in enumerate(some):
-        summary, cells = group.look.summary[place], group.look.cells[place]
-        one = Foreseen(float(summary[EXPECTED]), float(summary[WEIGHT]), is_known)
+    values, by_row = measured.by_name([stream.config.measures] * len(chosen)), {}
+    for number, (position, row) in enumerate(chosen):
+        summary, cells = group.look.summary[position], group.look.cells[position]
+        foreseen = Foreseen(float(summary[EXPECTED]), float(summary[WEIGHT]), is_known)
         if layout == RIGHT_WRONG:
-            one.right = float(cells[0, 0]), float(cells[0, 1])
+            foreseen.right = float(cells[0, 0]), float(cells[0, 1])
         elif layout != NUMBERS:
-            one.cells = [
+            foreseen.cells = [
                 (label, prediction, float(cells[j, k]))
                 for k, label in enumerate(codes) for j, prediction in enumerate(codes) if cells[j, k]
             ]  # fmt: skip
         if has_losses:
-            one.sums = sums[number, :MEANS].tolist()
-        stage = records.stage_of(clock, starts[place], ends[place], int(models.horizon[model]))
-        part_left = left_of(clock, starts[place], ends[place])
-        one.halves = _halves(state, model, int(stage), summary, part_left, values[number][0])
-        found[row] = one
-    return found
+            foreseen.sums = sums[number, :MEANS].tolist()
+        stage = records.stage_of(clock, starts[position], ends[position], int(models.horizon[model]))
+        part_left = left_of(clock, starts[position], ends[position])
+        foreseen.halves = _halves(state, model, int(stage), summary, part_left, values[number][0])
+        by_row[row] = foreseen
+    return by_row
 
 
 def _halves(
@@ -269,19 +276,20 @@ def add_periods(part: Part, state: ShardState, spoken_of: Mapping[int, Sequence[
     if catalog.config.stream(part.stream).period is None or part.stream not in catalog.by_name:
         return
     stream, entities = catalog.by_name[part.stream], catalog.columns.entities
-    for one in part.evaluated:
-        if one.kind == MODEL:
-            model = stream.models[one.model]
-            plan, said = catalog.plans[entities.plan[model]], spoken_of.get(model, ())
-            known = due_periods.known(state.accounts.periods, model, said)
-            foreseen = foreseen_of(state, stream, model, known)
-            one.periods = [
+    for evaluated in part.evaluated:
+        if evaluated.kind == MODEL:
+            model = stream.models[evaluated.model]
+            plan, reported = catalog.plans[entities.plan[model]], spoken_of.get(model, ())
+            states = due_periods.remembered_periods(state.accounts.periods, model, reported)
+            foreseen = foreseen_of(state, stream, model, states)
+            evaluated.periods = [
                 PeriodPart(
-                    of.start, of.end, of.predictions, _memory_of_period(state, stream, plan, of.row),
-                    of.labelled, of.revisions, of.corrections, of.at_horizon,
-                    of.newest_ts if of.labelled or of.revisions else 0,
-                    of.is_final, of.row in said, foreseen.get(of.row),
-                ) for of in known
+                    period.start, period.end, period.predictions,
+                    _memory_of_period(state, stream, plan, period.row),
+                    period.labelled, period.revisions, period.corrections, period.at_horizon,
+                    period.newest_ts if period.labelled or period.revisions else 0,
+                    period.is_final, period.row in reported, foreseen.get(period.row),
+                ) for period in states
             ]  # fmt: skip
 
 
@@ -289,7 +297,7 @@ def _memory_of_period(state: ShardState, stream: Stream, plan: Plan, row: int) -
     tables, k = state.accounts.periods, plan.capacity
     by_class = periods.cells_of(tables, row, k).reshape(-1, 4).sum(axis=1)
     places = np.flatnonzero(by_class).tolist()
-    cells = [(*divmod(place, k), float(by_class[place])) for place in places]
+    cells = [(*divmod(pair, k), float(by_class[pair])) for pair in places]
     memory = MemoryPart(PERIOD, ALL, cells=cells)
     sums = periods.sums_of(tables, row)
     if sums is not None:

@@ -45,7 +45,7 @@ from prequential.topics.parts import Foreseen, MemoryPart, Part, PeriodPart
 
 #: By task, the columns of measures that need the previous label, which may be in another partition.
 _OF_LABELS_BEFORE = {
-    task: [INDEX[one.name] for one in MEASURES.values() if one.needs_label and one.fits(task)]
+    task: [INDEX[measure.name] for measure in MEASURES.values() if measure.needs_label and measure.fits(task)]
     for task in TASKS
 }
 
@@ -72,8 +72,8 @@ class MergedClasses:
     def __init__(self, config: Config, name: str, names: Iterable[str]) -> None:
         self.catalog = Catalog(config)
         self.stream: Stream = self.catalog.add_stream(name, baselines=False)
-        for one in sorted(names):
-            self.catalog.add_class(self.stream, one)
+        for class_name in sorted(names):
+            self.catalog.add_class(self.stream, class_name)
 
     @property
     def capacity(self) -> int:
@@ -82,8 +82,8 @@ class MergedClasses:
 
     def places(self, parts: Iterable[Part]) -> list[list[int]]:
         """By part, the positions of its classes in this order; unused ones have any position."""
-        known = self.stream.classes
-        return [[known.get(name, 0) for name in part.classes] for part in parts]
+        codes = self.stream.classes
+        return [[codes.get(name, 0) for name in part.classes] for part in parts]
 
 
 def called(cells: Iterable[tuple[int, int, float]], part: Part) -> Iterator[str]:
@@ -97,27 +97,33 @@ def called(cells: Iterable[tuple[int, int, float]], part: Part) -> Iterator[str]
 def added(memories: Sequence[tuple[MemoryPart, Sequence[int]]], estimator: str, capacity: int) -> Sum:
     """The sum of memories of one estimator; each memory has the positions of its classes."""
     memory, parameter = parse_estimator(estimator)
-    newest = max((one.at for one, _ in memories), default=0)
+    newest = max((memory_part.at for memory_part, _ in memories), default=0)
     cells, paid, sums = np.zeros(4 * capacity * capacity), np.zeros(SUMS), np.zeros(SIZE)
     scores = np.zeros(SCORE_WIDTH)
     weight = mean = rest = spread = 0.0
-    for one, places in memories:
-        left = memory.weight_left(parameter, 0, newest - one.at)
-        for y, h, n in one.cells:
-            if n * left >= NO_WEIGHT:
-                place = places[y] * capacity + places[h] if places else 0
-                cells[4 * place] += n * left
-        if one.sums is not None:
-            sums += np.array(one.sums) * left
-        if one.labels is not None:
-            n, of_labels, apart = one.labels[0] * left, one.labels[1], one.labels[2] * left
-            weight, mean, rest, spread = _spread(weight, mean, rest, spread, n, of_labels, one.rest, apart)
-        for place, n in one.scores or ():
-            scores[place] += n * left
-        if one.paid is not None:
-            paid += np.array(one.paid) * left
-    has_sums = any(one.sums is not None for one, _ in memories)
-    has_scores = any(one.scores is not None for one, _ in memories)
+    for memory_part, places in memories:
+        factor = memory.weight_left(parameter, 0, newest - memory_part.at)
+        for y, h, n in memory_part.cells:
+            if n * factor >= NO_WEIGHT:
+                index = places[y] * capacity + places[h] if places else 0
+                cells[4 * index] += n * factor
+        if memory_part.sums is not None:
+            sums += np.array(memory_part.sums) * factor
+        if memory_part.labels is not None:
+            n, of_labels, apart = (
+                memory_part.labels[0] * factor,
+                memory_part.labels[1],
+                memory_part.labels[2] * factor,
+            )
+            weight, mean, rest, spread = _spread(
+                weight, mean, rest, spread, n, of_labels, memory_part.rest, apart
+            )
+        for index, n in memory_part.scores or ():
+            scores[index] += n * factor
+        if memory_part.paid is not None:
+            paid += np.array(memory_part.paid) * factor
+    has_sums = any(memory_part.sums is not None for memory_part, _ in memories)
+    has_scores = any(memory_part.scores is not None for memory_part, _ in memories)
     return Sum(
         float(sum(cells.tolist())), memory.whole, cells, sums if has_sums else None, spread,
         scores if has_scores else None, paid,
@@ -125,7 +131,7 @@ def added(memories: Sequence[tuple[MemoryPart, Sequence[int]]], estimator: str, 
 
 
 def _spread(
-    weight: float, mean: float, rest: float, spread: float, n: float, other: float, other_rest: float,
+    weight: float, mean: float, rest: float, spread: float, n: float, other_mean: float, other_rest: float,
     apart: float,
 ) -> tuple[float, float, float, float]:  # fmt: skip
     """Weight, mean and Σw(y - ȳ)² of two sets of numbers together (Chan, Golub and LeVeque 1979).
@@ -137,13 +143,13 @@ def _spread(
     """
     if not n:
         return weight, mean, rest, spread
-    total, step = weight + n, (other - mean) + (other_rest - rest)
+    total, step = weight + n, (other_mean - mean) + (other_rest - rest)
     moved = rest + step * n / total
     middle = mean + moved
     return total, middle, moved - (middle - mean), spread + apart + step * step * weight * n / total
 
 
-def measured(of: Sum, classes: MergedClasses, *, chance: bool) -> EstimatorState:
+def measured(total: Sum, classes: MergedClasses, *, chance: bool) -> EstimatorState:
     """The measures of a sum; with `chance`, those of random predictions with the model's distribution.
 
     Measures that need the previous label have no value, because it may be in another partition.
@@ -151,24 +157,32 @@ def measured(of: Sum, classes: MergedClasses, *, chance: bool) -> EstimatorState
     config = classes.stream.config
     values: Floats = np.zeros(len(NAMES))
     reasons: Ints = np.zeros(len(NAMES), dtype=np.int64)
-    given = np.zeros(SIZE) if of.sums is None else of.sums
+    score_sums = np.zeros(SIZE) if total.sums is None else total.sums
     if config.task == "regression":
         quantile = config.quantile or 0.0
-        measure_numbers(given, of.sums is not None, of.spread, quantile, values, reasons)
+        measure_numbers(score_sums, total.sums is not None, total.spread, quantile, values, reasons)
     else:
         positives = positives_of_stream(classes.catalog, classes.stream)
         matrix = new_classes(classes.capacity)
         by_label = new_classes(positives.members.shape[1])
-        memory = InMemory(JointCells(of.cells), True, given, of.sums is not None, of.whole, of.paid, by_label)
+        memory = InMemory(
+            JointCells(total.cells),
+            True,
+            score_sums,
+            total.sums is not None,
+            total.whole,
+            total.paid,
+            by_label,
+        )
         measure_cells(memory, matrix, positives, 0, chance, values, reasons)
-        if of.scores is not None and not chance:
+        if total.scores is not None and not chance:
             positive = np.array([positive_of(positives, 0, matrix.labels)])
-            each = np.ones(1, dtype=np.uint8)
-            rank_bins(of.scores[None], positive, each, values[None], reasons[None])
+            selected = np.ones(1, dtype=np.uint8)
+            rank_bins(total.scores[None], positive, selected, values[None], reasons[None])
     for column in _OF_LABELS_BEFORE[config.task]:
         if reasons[column] != EMPTY:
             values[column], reasons[column] = 0.0, BY_PARTITION
-    n = int(of.n) if of.whole else of.n
+    n = int(total.n) if total.whole else total.n
     return EstimatorState(n, values.tolist(), reasons.astype(np.uint8).tobytes())
 
 
@@ -178,15 +192,15 @@ def totals(counts: Iterable[Mapping[_Name, int]]) -> dict[_Name, int]:
     >>> totals([{"a": 1, "b": 2}, {"a": 3}])
     {'a': 4, 'b': 2}
     """
-    found: dict[_Name, int] = {}
-    for one in counts:
-        for name, count in one.items():
-            found[name] = found.get(name, 0) + count
-    return found
+    sums: dict[_Name, int] = {}
+    for part_counts in counts:
+        for name, count in part_counts.items():
+            sums[name] = sums.get(name, 0) + count
+    return sums
 
 
 #: By model, then start, then partition (number): the partition's results for a period.
-_Known: TypeAlias = dict[str, dict[int, dict[int, PeriodPart]]]
+_PeriodsByModel: TypeAlias = dict[str, dict[int, dict[int, PeriodPart]]]
 
 
 class MergedPeriod(NamedTuple):
@@ -208,18 +222,27 @@ class MergedPeriod(NamedTuple):
 
         Their labels from now on are after the horizon by the stream's clock, and don't delay the period.
         """
-        return [number for number, one in self.periods if self.is_final and one.predictions and not one.final]
+        return [
+            number for number, part in self.periods if self.is_final and part.predictions and not part.final
+        ]
 
     @property
     def is_expected(self) -> bool:
         """Whether the period isn't final and a partition expects values for it."""
-        return not self.is_final and any(one.expected is not None for _, one in self.periods)
+        return not self.is_final and any(part.expected is not None for _, part in self.periods)
 
     @property
     def identity(self) -> tuple[int | str | None, ...]:
         """The values in the id of the period's message, except for those that identify the period."""
-        one = self.state
-        counts = one.predictions, one.labelled, one.revisions, one.corrections, one.status, self.finals
+        state = self.state
+        counts = (
+            state.predictions,
+            state.labelled,
+            state.revisions,
+            state.corrections,
+            state.status,
+            self.finals,
+        )
         return *counts, self.maturity if self.is_expected else None
 
 
@@ -236,26 +259,32 @@ def news(
     moment. `before` has the parts at the previous moment, [] if there is none; None: they are unknown,
     and all periods have messages.
     """
-    known, former = _known(parts), _known(before or ())
+    present, former = _periods_by_model(parts), _periods_by_model(before or ())
     clocks, remembered = [part.clock for part in parts], 2 * config.label_horizon + config.settle
     clock, clock_before = max(clocks), max((part.clock for part in before or ()), default=None)
-    found: dict[str, list[MergedPeriod]] = {}
-    for model in sorted(known):
-        for start, here in sorted(known[model].items()):
-            end = max(one.end for one in here.values())
+    due: dict[str, list[MergedPeriod]] = {}
+    for model in sorted(present):
+        for start, here in sorted(present[model].items()):
+            end = max(period_part.end for period_part in here.values())
             if clock_before is not None and clock_before >= end + remembered:
                 continue
             then = former.get(model, {}).get(start, {})
             # A partition that has forgotten the period since then reported all of its changes before that.
-            gone = {number: one for number, one in then.items() if clocks[number] >= end + remembered}
+            gone = {
+                number: period_part
+                for number, period_part in then.items()
+                if clocks[number] >= end + remembered
+            }
             now = _whole(config, start, end, gone | here, clock)
-            said = before is None or any(one.said and changed[number] for number, one in here.items())
-            if not said and (now.is_final or now.is_expected):
+            is_due = before is None or any(
+                period_part.said and changed[number] for number, period_part in here.items()
+            )
+            if not is_due and (now.is_final or now.is_expected):
                 was = None if clock_before is None else _whole(config, start, end, then, clock_before)
-                said = was is None or _is_new(now, was)
-            if said:
-                found.setdefault(model, []).append(now)
-    return found
+                is_due = was is None or _is_new(now, was)
+            if is_due:
+                due.setdefault(model, []).append(now)
+    return due
 
 
 def _is_new(now: MergedPeriod, was: MergedPeriod) -> bool:
@@ -265,39 +294,39 @@ def _is_new(now: MergedPeriod, was: MergedPeriod) -> bool:
     return not was.state.predictions or now.maturity > was.maturity
 
 
-def _known(parts: Sequence[Part]) -> _Known:
-    known: _Known = {}
+def _periods_by_model(parts: Sequence[Part]) -> _PeriodsByModel:
+    by_model: _PeriodsByModel = {}
     for number, part in enumerate(parts):
-        for one in part.evaluated:
-            if one.kind == MODEL:
-                by_start = known.setdefault(one.model, {})
-                for period in one.periods:
+        for evaluated in part.evaluated:
+            if evaluated.kind == MODEL:
+                by_start = by_model.setdefault(evaluated.model, {})
+                for period in evaluated.periods:
                     by_start.setdefault(period.start, {})[number] = period
-    return known
+    return by_model
 
 
 def _whole(
-    config: StreamConfig, start: int, end: int, of: Mapping[int, PeriodPart], clock: int
+    config: StreamConfig, start: int, end: int, periods: Mapping[int, PeriodPart], clock: int
 ) -> MergedPeriod:
     """The results of partitions (numbers) for a period, added up in their order."""
-    one_each = [of[number] for number in sorted(of)]
+    parts = [periods[number] for number in sorted(periods)]
     predictions, labelled, revisions, corrections, at_horizon = (
-        sum(getattr(one, name) for one in one_each)
+        sum(getattr(part, name) for part in parts)
         for name in ("predictions", "labelled", "revisions", "corrections", "at_horizon")
     )
-    finals = sum(one.final for one in one_each if one.predictions)
+    finals = sum(part.final for part in parts if part.predictions)
     # A partition without predictions in the period doesn't delay it. Neither does one whose own clock is far
     # behind (see `MergedPeriod.unfinished`): it may be idle, so that its clock would never get there.
-    all_final = 0 < finals == sum(one.predictions > 0 for one in one_each)
+    all_final = 0 < finals == sum(part.predictions > 0 for part in parts)
     is_final = all_final or clock > end + config.label_horizon + config.settle
     state = PeriodState(
         0, start, end, predictions, labelled, labelled / predictions if predictions else 0.0, None,
         "final" if is_final else "provisional", corrections,
-        max((one.ts for one in one_each if one.labelled or one.revisions), default=end), revisions,
+        max((part.ts for part in parts if part.labelled or part.revisions), default=end), revisions,
         at_horizon,
     )  # fmt: skip
     maturity = records.maturity_of(clock, end, config.label_horizon)
-    return MergedPeriod(state, finals, maturity, [(number, of[number]) for number in sorted(of)])
+    return MergedPeriod(state, finals, maturity, [(number, periods[number]) for number in sorted(periods)])
 
 
 #: Fields that depend on the order of a partition's own periods.
@@ -307,44 +336,44 @@ _BY_PARTITION = ["record", "signals"]
 _SAMPLED = "by_partition"
 
 
-def foreseen(of: MergedPeriod, classes: MergedClasses, places: Sequence[Sequence[int]]) -> dict[str, Any]:
+def foreseen(period: MergedPeriod, classes: MergedClasses, places: Sequence[Sequence[int]]) -> dict[str, Any]:
     """The field `expected` of a period's message; at least one partition has an expectation for the period.
 
     `places`: by partition, the positions of its classes in `classes`.
     """
-    config, state = classes.stream.config, of.state
-    known = [one.expected for _, one in of.periods if one.expected is not None]
+    config, state = classes.stream.config, period.state
+    expectations = [part.expected for _, part in period.periods if part.expected is not None]
     message: dict[str, Any] = {
         "labelled_share": state.labelled_share, "predictions": state.predictions,
-        "maturity": records.share_of(of.maturity), "measures": {},
+        "maturity": records.share_of(period.maturity), "measures": {},
     }  # fmt: skip
-    if samples(config) and of.finals:
+    if samples(config) and period.finals:
         undefined = dict.fromkeys(config.measures, _SAMPLED)
-    elif not all(one.known for one in known):
+    elif not all(expectation.known for expectation in expectations):
         undefined = dict.fromkeys(config.measures, "first_horizon")
     else:
-        values, undefined = _values(of, classes, places)
+        values, undefined = _values(period, classes, places)
         message["measures"] = {
-            name: _with_interval(config, name, value, of, known) for name, value in values.items()
+            name: _with_interval(config, name, value, period, expectations) for name, value in values.items()
         }
-    weights = [(one.n, one.weight) for one in known]
+    weights = [(expectation.n, expectation.weight) for expectation in expectations]
     return message | {
         "undefined": undefined, "correction": _mean(weights), "by_partition": _BY_PARTITION,
     }  # fmt: skip
 
 
 def _values(
-    of: MergedPeriod, classes: MergedClasses, places: Sequence[Sequence[int]]
+    period: MergedPeriod, classes: MergedClasses, places: Sequence[Sequence[int]]
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Expected values of measures, and the reasons why others have none."""
     config = classes.stream.config
     numbers, right, losses = config.task == "regression", np.zeros(2), np.zeros(SIZE)
     told_apart, has_losses = True, False
     memories = []
-    for number, one in of.periods:
-        here = one.expected
-        cells = one.memory.cells if here is None else here.cells
-        sums = one.memory.sums if here is None else here.sums
+    for number, part in period.periods:
+        here = part.expected
+        cells = part.memory.cells if here is None else here.cells
+        sums = part.memory.sums if here is None else here.sums
         if here is not None and here.right is not None:
             told_apart = False
             right += here.right
@@ -355,38 +384,41 @@ def _values(
         if sums is not None:
             losses[:MEANS] += sums[:MEANS]
     joint = None if numbers else added(memories, ALL, classes.capacity).cells
-    found = expected_of(
+    estimates = expected_of(
         joint, None if told_apart else (float(right[0]), float(right[1])), losses if has_losses else None,
         positives_of_stream(classes.catalog, classes.stream), numbers=numbers,
     )  # fmt: skip
-    return found.by_name([config.measures])[0]
+    return estimates.by_name([config.measures])[0]
 
 
 def _with_interval(
-    config: StreamConfig, name: str, value: float, of: MergedPeriod, known: Sequence[Foreseen]
+    config: StreamConfig, name: str, value: float, period: MergedPeriod, expectations: Sequence[Foreseen]
 ) -> dict[str, Any]:
     """A value with its interval, which assumes that all partitions err by their half width to the same side.
 
     The half width is therefore the weighted mean of the partitions' half widths.
     """
-    found: dict[str, Any] = {"value": value, "record": None}
-    if not all(name in one.halves for one in known):
-        return found
-    final = sum(one.labelled for _, one in of.periods if one.expected is None)
-    half, one = _mean([*((one.n, one.halves[name]) for one in known), (final, 0.0)]), MEASURES[name]
-    found |= {
-        "interval": [max(one.low, value - half), min(one.high, value + half)], "level": records.LEVEL,
+    estimate: dict[str, Any] = {"value": value, "record": None}
+    if not all(name in expectation.halves for expectation in expectations):
+        return estimate
+    final = sum(part.labelled for _, part in period.periods if part.expected is None)
+    half, measure = (
+        _mean([*((expectation.n, expectation.halves[name]) for expectation in expectations), (final, 0.0)]),
+        MEASURES[name],
+    )
+    estimate |= {
+        "interval": [max(measure.low, value - half), min(measure.high, value + half)], "level": records.LEVEL,
     }  # fmt: skip
     if config.objective is not None and name in config.objective.bounds:
         bound = config.objective.bounds[name]
-        found["miss"] = miss(one, bound, config.objective.tolerance, value, half)
-    return found
+        estimate["miss"] = miss(measure, bound, config.objective.tolerance, value, half)
+    return estimate
 
 
-def _mean(some: Sequence[tuple[float, float]]) -> float:
+def _mean(weighted: Sequence[tuple[float, float]]) -> float:
     """The mean of values; each pair is a weight and a value.
 
     >>> _mean([(1.0, 0.5), (3.0, 0.1)])
     0.2
     """
-    return sum(n * value for n, value in some) / sum(n for n, _ in some)
+    return sum(n * value for n, value in weighted) / sum(n for n, _ in weighted)

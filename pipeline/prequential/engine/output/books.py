@@ -83,7 +83,7 @@ class Books:
         count = config.book_periods
         if count is None and config.period:
             count = math.ceil(config.label_horizon / config.period)
-        states = due_periods.known(self._accounts.periods, account.model)
+        states = due_periods.remembered_periods(self._accounts.periods, account.model)
         whole = [state for state in states if state.end <= account.clock and state.predictions]
         return whole[-(count or 1) :]
 

@@ -18,7 +18,7 @@ from prequential.engine.delay.accounts import Accounts
 from prequential.engine.estimators.measuring import MeasuredValues, SequenceMeasures, measured, new_measured
 from prequential.engine.estimators.naming import RANDOM_SUFFIX, parse_estimator
 from prequential.engine.measures.registry import NAMES, OF_RANKS
-from prequential.engine.output.texts import MessageValues, Who, joined
+from prequential.engine.output.texts import MessageValues, Subjects, joined
 from prequential.engine.tables.streams import AGE, MODEL, SEGMENT
 
 #: Kinds of entities whose messages have a model's own counts.
@@ -50,7 +50,7 @@ class MessageSubject(NamedTuple):
     model: str  # … or of random predictions with the model's distribution
     stage: str
     estimator: str
-    place: int  # of the estimator among the configured ones
+    estimator_index: int  # of the estimator among the configured ones
     chance: bool  # whether it is about random predictions
     block: int  # of the rows of estimators
     positions: tuple[int, ...]  # of the stage among the plan's; for `intermediate`, of all its parts
@@ -74,14 +74,14 @@ class Estimates:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         #: By entity's row: the entity, whether its `initial` is its `final`, and its lines.
-        self._known: dict[int, tuple[Entity, bool, EntityMessages]] = {}
+        self._lines: dict[int, tuple[Entity, bool, EntityMessages]] = {}
         #: By entity's row: its lines, and the subjects of its messages, once it has had messages.
-        self._who: dict[int, tuple[EntityMessages, Who]] = {}
+        self._subjects: dict[int, tuple[EntityMessages, Subjects]] = {}
 
     def forget(self, row: int) -> None:
         """Drop an entity that isn't evaluated any more."""
-        self._known.pop(row, None)
-        self._who.pop(row, None)
+        self._lines.pop(row, None)
+        self._subjects.pop(row, None)
 
     def states(self, rows: Sequence[int]) -> States:
         """The values of these entities' estimators."""
@@ -106,16 +106,16 @@ class Estimates:
             places.update((row, (begin, len(sequences))) for row, begin in zip(plan_rows, begins.tolist()))
             positives = positives_of_plan(catalog, plan)
             for chance in _chances(plan.config):
-                for one in plan.estimators:
+                for estimator in plan.estimators:
                     span = slice(start, start + len(sequences))
-                    tasks.append((plan, positives, one, sequences, chance, span))
+                    tasks.append((plan, positives, estimator, sequences, chance, span))
                     start += len(sequences)
         into, whole = new_measured(start), np.zeros(start, dtype=np.uint8)
-        for plan, positives, one, sequences, chance, span in tasks:
+        for plan, positives, estimator, sequences, chance, span in tasks:
             own_rows = MeasuredValues(into.n[span], into.values[span], into.reasons[span])
             ranked = _ranks(plan.config)
-            measured(one, sequences, positives, chance, ranked=ranked, into=own_rows)
-            whole[span] = one.memory.whole
+            measured(estimator, sequences, positives, chance, ranked=ranked, into=own_rows)
+            whole[span] = estimator.memory.whole
         ending = np.zeros(start, dtype=np.int64)
         return States(MessageValues(into.n, whole, into.values, into.reasons, ending), places)
 
@@ -124,71 +124,76 @@ class Estimates:
         plan, [position] = self._catalog.plans[self._catalog.columns.entities.plan[row]], line.positions
         sequence = int(self._catalog.columns.entities.first[row]) + position
         return SequenceMeasures(
-            plan.estimators[line.place], sequence, positives_of_plan(self._catalog, plan),
+            plan.estimators[line.estimator_index],
+            sequence,
+            positives_of_plan(self._catalog, plan),
             ranked=_ranks(plan.config),
         )
 
-    def lines(self, row: int, about: Entity, stream: Stream) -> EntityMessages:
+    def lines(self, row: int, entity: Entity, stream: Stream) -> EntityMessages:
         """The lines of the messages about an entity."""
         initial_is_final = bool(self._catalog.columns.entities.initial_is_final[row])
-        known = self._known.get(row)
-        if known is not None and known[0] is about and known[1] == initial_is_final:
-            return known[2]
+        noted = self._lines.get(row)
+        if noted is not None and noted[0] is entity and noted[1] == initial_is_final:
+            return noted[2]
         config = stream.config
         stages = self._catalog.plans[self._catalog.columns.entities.plan[row]].stages
-        names = [about.model]
-        if (about.kind in (MODEL, AGE) or about.segment is not None) and len(_chances(config)) > 1:
-            names.append(about.model + RANDOM_SUFFIX)
+        names = [entity.model]
+        if (entity.kind in (MODEL, AGE) or entity.segment is not None) and len(_chances(config)) > 1:
+            names.append(entity.model + RANDOM_SUFFIX)
         all_lines = []
-        wide = stream.name in self._catalog.wide and about.kind in (MODEL, SEGMENT, AGE)
+        wide = stream.name in self._catalog.wide and entity.kind in (MODEL, SEGMENT, AGE)
         for chance, name in enumerate(names):
-            for stage, positions in _stages(about, stream, stages, initial_is_final):
+            for stage, positions in _stages(entity, stream, stages, initial_is_final):
                 same = self._catalog.same_as(row, stage)
-                for place, estimator in enumerate(config.estimators):
+                for index, estimator in enumerate(config.estimators):
                     if wide and parse_estimator(estimator).memory.adds_up:
                         continue  # it is published for all partitions together
-                    block = chance * len(config.estimators) + place
-                    line = MessageSubject(name, stage, estimator, place, bool(chance), block, positions, same)
+                    block = chance * len(config.estimators) + index
+                    line = MessageSubject(name, stage, estimator, index, bool(chance), block, positions, same)
                     all_lines.append(line)
-        places = [(one.block, one.positions[0] if len(one.positions) == 1 else -1) for one in all_lines]
+        places = [
+            (subject.block, subject.positions[0] if len(subject.positions) == 1 else -1)
+            for subject in all_lines
+        ]
         alike = groupby(all_lines, key=lambda line: (line.chance, line.same))
         runs = [(len(list(group)), chance, same) for (chance, same), group in alike]
         lines = EntityMessages(all_lines, places, runs)
-        self._known[row] = about, initial_is_final, lines
+        self._lines[row] = entity, initial_is_final, lines
         return lines
 
-    def who(self, about: Entity, stream: Stream, lines: EntityMessages) -> Who:
+    def subjects(self, entity: Entity, stream: Stream, lines: EntityMessages) -> Subjects:
         """The subjects of the messages about an entity."""
-        known = self._who.get(about.row)
-        if known is None or known[0] is not lines:
+        noted = self._subjects.get(entity.row)
+        if noted is None or noted[0] is not lines:
             fields = (
                 {
                     "stream": stream.name, "partition": self._catalog.partition, "model": line.model,
-                    "segment": about.segment, "stage": line.stage, "estimator": line.estimator,
+                    "segment": entity.segment, "stage": line.stage, "estimator": line.estimator,
                 }
                 for line in lines.all
             )  # fmt: skip
-            known = self._who[about.row] = lines, Who.from_fields(fields)
-        return known[1]
+            noted = self._subjects[entity.row] = lines, Subjects.from_fields(fields)
+        return noted[1]
 
     def with_intermediate(
         self, rows: Sequence[int], states: States
     ) -> tuple[States, dict[tuple[int, int], int]]:
         """Add rows of the intermediate stage, computed from others; also returns them by entity and block."""
         intermediate: list[EstimatorState] = []
-        at: dict[tuple[int, int], int] = {}
+        added_rows: dict[tuple[int, int], int] = {}
         present = states.rows
         for row in rows:
-            about = self._catalog.entity(row)
-            stream = self._catalog.streams[about.stream]
+            entity = self._catalog.entity(row)
+            stream = self._catalog.streams[entity.stream]
             if INTERMEDIATE not in stream.everywhere:
                 continue
-            for line in self.lines(row, about, stream).all:
+            for line in self.lines(row, entity, stream).all:
                 if len(line.positions) > 1:
-                    at[row, line.block] = len(present.n) + len(intermediate)
+                    added_rows[row, line.block] = len(present.n) + len(intermediate)
                     intermediate.append(state_of(states, row, line, stream.config.alpha))
         if not intermediate:
-            return states, at
+            return states, added_rows
         more = MessageValues(
             np.array([state.n for state in intermediate], dtype=np.float64),
             np.array([isinstance(state.n, int) for state in intermediate], dtype=np.uint8),
@@ -196,7 +201,7 @@ class Estimates:
             np.array([list(state.reasons) for state in intermediate], dtype=np.int64),
             np.zeros(len(intermediate), dtype=np.int64),
         )
-        return states._replace(rows=joined([present, more])), at
+        return states._replace(rows=joined([present, more])), added_rows
 
 
 def _ranks(config: StreamConfig) -> bool:
@@ -211,16 +216,16 @@ def _chances(config: StreamConfig) -> tuple[bool, ...]:
 
 
 def _stages(
-    about: Entity, stream: Stream, stages: tuple[str, ...], initial_is_final: bool
+    entity: Entity, stream: Stream, stages: tuple[str, ...], initial_is_final: bool
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
     """The stages of an entity's messages, each with its position among the plan's `stages`.
 
     Where `initial` is the same as `final`, `final` stands for it.
     """
-    if about.age is not None:
-        yield about.age, (0,)
+    if entity.age is not None:
+        yield entity.age, (0,)
         return
-    places = {stage: place for place, stage in enumerate(stages)}
+    places = {stage: index for index, stage in enumerate(stages)}
     if initial_is_final:
         places[INITIAL] = places[FINAL]
     for stage in reported(stream.everywhere, stream.bins):
@@ -234,10 +239,10 @@ def state_of(states: States, row: int, line: MessageSubject, alpha: float) -> Es
     first, step = states.places[row]
     bins = []
     for position in line.positions:
-        at = first + line.block * step + position
-        n = int(values.n[at]) if values.whole[at] else float(values.n[at])
+        index = first + line.block * step + position
+        n = int(values.n[index]) if values.whole[index] else float(values.n[index])
         bins.append(
-            EstimatorState(n, values.values[at].tolist(), values.reasons[at].astype(np.uint8).tobytes())
+            EstimatorState(n, values.values[index].tolist(), values.reasons[index].astype(np.uint8).tobytes())
         )
     return bins[0] if len(bins) == 1 else intermediate(bins, alpha)
 
@@ -320,20 +325,20 @@ def counts_of(catalog: Catalog, accounts: Accounts, rows: Sequence[int]) -> list
     of_models = np.where(np.isin(kinds, OF_MODELS), entities.model[rows], 0)
     keys = of_rows.astype(np.int64) << 32 | of_models
     unique, back = np.unique(keys, return_inverse=True)
-    at, models = unique >> 32, unique & 0xFFFFFFFF
+    stream_codes, models = unique >> 32, unique & 0xFFFFFFFF
     columns = {
         "late": entities.late[models],
         "expired": entities.expired[models],
-        "duplicate": entities.duplicate[models] + streams.duplicate_instances[at]
-        + streams.duplicate_labels[at],
-        "late_label": streams.late_label[at],
-        "unmatched_label": streams.unmatched_label[at],
-        "after_settle": streams.after_settle[at],
-        "revisions": streams.revisions[at],
-        "withdrawn": streams.withdrawn[at],
+        "duplicate": entities.duplicate[models] + streams.duplicate_instances[stream_codes]
+        + streams.duplicate_labels[stream_codes],
+        "late_label": streams.late_label[stream_codes],
+        "unmatched_label": streams.unmatched_label[stream_codes],
+        "after_settle": streams.after_settle[stream_codes],
+        "revisions": streams.revisions[stream_codes],
+        "withdrawn": streams.withdrawn[stream_codes],
     }  # fmt: skip
     names = tuple(columns)
-    closes = streams.at_horizon[at].tolist()
+    closes = streams.at_horizon[stream_codes].tolist()
     at_horizon = entities.at_horizon[models].tolist()
     lost = catalog.lost
     beyond = {"lost_records": sum(lost[:3]), "lost_journal_entries": lost[3]} if any(lost[:4]) else {}
@@ -348,4 +353,4 @@ def counts_of(catalog: Catalog, accounts: Accounts, rows: Sequence[int]) -> list
             values, models.tolist(), waiting, closes, at_horizon
         )
     ]
-    return [counts[place] for place in back.tolist()]
+    return [counts[index] for index in back.tolist()]

@@ -92,7 +92,7 @@ class Reporter:
         states, beyond = self.of_estimators.with_intermediate(rows, self.of_estimators.states(rows))
         columns_of = (entities.outcomes, entities.revisions, entities.version)
         texts: dict[tuple[Any, ...], bytes] = {}
-        ending = b"".join(b",%d" % one for one in catalog.loss) + b"]"
+        ending = b"".join(b",%d" % loss for loss in catalog.loss) + b"]"
         of_rows = (column[rows].tolist() for column in columns_of)
         moments = [b""] * len(rows)
         if covered:
@@ -101,65 +101,67 @@ class Reporter:
         for row, counts, ts, moment, outcomes, revisions, version in zip(
             rows, all_counts, estimates.times_of(catalog, rows), moments, *of_rows
         ):
-            about = catalog.entity(row)
-            stream = catalog.streams[about.stream]
-            lines = self.of_estimators.lines(row, about, stream)
+            entity = catalog.entity(row)
+            stream = catalog.streams[entity.stream]
+            lines = self.of_estimators.lines(row, entity, stream)
             numbers = b",%d,%d%b%b" % (outcomes, revisions, moment, ending)
             columns = self._columns_of(stream)
             first, step = states.places.get(row, (0, 0))  # without stages there are no lines
-            at = [
+            value_rows = [
                 first + block * step + position if position >= 0 else beyond[row, block]
                 for block, position in lines.places
             ]
-            begin, who = 0, self.of_estimators.who(about, stream, lines)
-            rests = self._rests(about, stream, lines, version, counts, coverages.get(row), texts)
+            begin, subjects = 0, self.of_estimators.subjects(entity, stream, lines)
+            rests = self._rests(entity, stream, lines, version, counts, coverages.get(row), texts)
             for count, fields in rests:
                 end = begin + count
-                whose = who if count == len(at) else who.part(begin, end)
-                draft.add(stream.name, whose, numbers, at[begin:end], outcomes, ts, columns, fields)
+                group_subjects = subjects if count == len(value_rows) else subjects.part(begin, end)
+                draft.add(
+                    stream.name, group_subjects, numbers, value_rows[begin:end], outcomes, ts, columns, fields
+                )
                 begin = end
         return self._writer.write(draft, states.rows)
 
     def _rests(
-        self, about: Entity, stream: Stream, lines: EntityMessages, version: int, counts: dict[str, int],
+        self, entity: Entity, stream: Stream, lines: EntityMessages, version: int, counts: dict[str, int],
         coverage: dict[str, Any] | None, texts: dict[tuple[Any, ...], bytes],
     ) -> Iterable[tuple[int, bytes]]:  # fmt: skip
         """The fields after the measures: numbers of consecutive messages, each with the text they share.
 
         `texts` has the texts of other entities with the same counts, such as segments of one stream.
         """
-        row, config, began_later = about.row, stream.config, self._notes.started_empty.get(about.row)
-        said = {} if coverage is None else {"coverage": coverage}  # only in the first message
-        place, alone = 0, bool(config.details or began_later or refers(config))
+        row, config, began_later = entity.row, stream.config, self._notes.started_empty.get(entity.row)
+        first_fields = {} if coverage is None else {"coverage": coverage}  # only in the first message
+        index, alone = 0, bool(config.details or began_later or refers(config))
         for count, chance, same in lines.runs:
             versioned = version and not chance
             key = stream.code, *counts.values(), row if versioned else None, *same
-            if not (alone or said) and key in texts:
+            if not (alone or first_fields) and key in texts:
                 yield count, texts[key]
-                place += count
+                index += count
                 continue
-            one: dict[str, Any] = {"counts": counts, "config": config.digest}
+            shared: dict[str, Any] = {"counts": counts, "config": config.digest}
             if self._catalog.untimed:
-                one["untimed"] = True
+                shared["untimed"] = True
             if versioned:
-                one["model_version"] = stream.version_name(version)
-                one["version_since"] = int(self._catalog.columns.entities.version_since[row])
+                shared["model_version"] = stream.version_name(version)
+                shared["version_since"] = int(self._catalog.columns.entities.version_since[row])
             if same:
-                one["same"] = same
-            end = place + count
-            while place < end:
-                line, fields = lines.all[place], dict(one)
+                shared["same"] = same
+            end = index + count
+            while index < end:
+                line, fields = lines.all[index], dict(shared)
                 if began_later and self._began_later(began_later, row, line, stream):
                     fields["started_empty"] = True
-                fields |= said
+                fields |= first_fields
                 if alone:
-                    details = self._details(row, about, stream, line)
+                    details = self._details(row, entity, stream, line)
                     fields |= {name: details[name] for name in _DETAILS if name in details}
-                step, text = 1 if alone or said else end - place, fields_of(fields)
-                if not (alone or said):
+                step, text = 1 if alone or first_fields else end - index, fields_of(fields)
+                if not (alone or first_fields):
                     texts[key] = text
                 yield step, text
-                place, said = place + step, {}
+                index, first_fields = index + step, {}
 
     def _columns_of(self, stream: Stream) -> int:
         number = self._columns.get(stream.code)
@@ -177,16 +179,16 @@ class Reporter:
         """
         states = self.of_estimators.states(rows)
         for row in rows:
-            about = self._catalog.entity(row)
-            stream = self._catalog.streams[about.stream]
-            for line in self.of_estimators.lines(row, about, stream).all:
+            entity = self._catalog.entity(row)
+            stream = self._catalog.streams[entity.stream]
+            for line in self.of_estimators.lines(row, entity, stream).all:
                 if not shown(line, stream.config):
                     continue
                 state = estimates.state_of(states, row, line, stream.config.alpha)
-                details = self._details(row, about, stream, line)
-                yield Estimate(about, line.model, line.stage, line.estimator, state, details, line.same)
+                details = self._details(row, entity, stream, line)
+                yield Estimate(entity, line.model, line.stage, line.estimator, state, details, line.same)
 
-    def _details(self, row: int, about: Entity, stream: Stream, line: MessageSubject) -> dict[str, Any]:
+    def _details(self, row: int, entity: Entity, stream: Stream, line: MessageSubject) -> dict[str, Any]:
         names, entities = stream.config.details, self._catalog.columns.entities
         plan = self._catalog.plans[entities.plan[row]]
         referring = plan.reference is not None and line.stage == stream.config.main_stage
@@ -196,7 +198,7 @@ class Reporter:
             return self._residuals(row, plan, line) if RESIDUALS in names else {}
         details: dict[str, Any] = {}
         if len(line.positions) == 1:
-            estimator = plan.estimators[line.place]
+            estimator = plan.estimators[line.estimator_index]
             sequence = int(entities.first[row]) + line.positions[0]
             cells = estimator.cells_of(sequence)
             matrix = new_classes(estimator.capacity)
@@ -212,11 +214,11 @@ class Reporter:
                     )
                 if referring and plan.reference is not None:
                     newest = int(entities.outcomes[row]), int(entities.newest_ts[row])
-                    found = beside(
+                    reference = beside(
                         plan.reference, estimator, sequence, side, *newest, positive, stream.config.measures
                     )
-                    if found is not None:
-                        details["reference"] = found
+                    if reference is not None:
+                        details["reference"] = reference
                 if side.clustered is not None and ("intervals" in names or "reference" in details):
                     details["cluster"] = cluster_as_message(side.clustered)
                 histogram = estimator.histogram_of(sequence) if SCORES in names else None
@@ -227,8 +229,8 @@ class Reporter:
         if "worse_than_baseline" in names:
             details["worse_than_baseline"] = {
                 baseline: since
-                for (where, which, baseline), since in self._notes.worse.get(row, {}).items()
-                if (where, which) == (line.stage, line.estimator)
+                for (stage, estimator_name, baseline), since in self._notes.worse.get(row, {}).items()
+                if (stage, estimator_name) == (line.stage, line.estimator)
             }
         return details
 
@@ -237,7 +239,7 @@ class Reporter:
         if len(line.positions) != 1:
             return {}
         sequence = int(self._catalog.columns.entities.first[row]) + line.positions[0]
-        bins = plan.estimators[line.place].residuals_of(sequence)
+        bins = plan.estimators[line.estimator_index].residuals_of(sequence)
         deciles = None if bins is None else deciles_as_message(bins)
         return {} if deciles is None else {RESIDUALS: deciles}
 
@@ -245,12 +247,13 @@ class Reporter:
         """Whether a new configuration brought it, so that it hasn't seen the whole sequence."""
         initial_is_final = self._catalog.columns.entities.initial_is_final[row]
         stages = (
-            FINAL if initial_is_final and one == INITIAL else one for one in parts(line.stage, stream.bins)
+            FINAL if initial_is_final and stage == INITIAL else stage
+            for stage in parts(line.stage, stream.bins)
         )
         return any(
-            what in kept
-            for one in stages
-            for what in (f"stage {one}", *(f"{one} {kind} {line.estimator}" for kind in _BEGUN))
+            note in kept
+            for stage in stages
+            for note in (f"stage {stage}", *(f"{stage} {kind} {line.estimator}" for kind in _BEGUN))
         )
 
     def with_clocks(self, models: Iterable[int]) -> tuple[Ints, Ints]:
@@ -266,8 +269,8 @@ class Reporter:
             return {}
         covered = list(covered_models)
         models, clocks = self.with_clocks(covered_models.values())
-        at = entities.stream[covered].astype(np.int64)
-        unique, back = np.unique(at, return_inverse=True)
+        codes = entities.stream[covered].astype(np.int64)
+        unique, back = np.unique(codes, return_inverse=True)
         lived = latency.quantiles(self._accounts.latencies, unique)
         recent = latency.recent_quantiles(self._accounts.latencies, unique)
         account, places = self._accounts.coverage, back.tolist()
@@ -277,49 +280,49 @@ class Reporter:
             "labelled": maturity.labelled(account, models, clocks),
             "label_latency_ms": map(lived.__getitem__, places),
             "recent_label_latency_ms": map(recent.__getitem__, places),
-            "unpredicted_labels": streams.unmatched_label[at].tolist(),
-            "instances_without_predictions": streams.instances_without_predictions[at].tolist(),
-            "predictions_without_instance": streams.predictions_without_instance[at].tolist(),
+            "unpredicted_labels": streams.unmatched_label[codes].tolist(),
+            "instances_without_predictions": streams.instances_without_predictions[codes].tolist(),
+            "predictions_without_instance": streams.predictions_without_instance[codes].tolist(),
         }
         expected = self.of_waiting(models, clocks)
         coverages: dict[int, dict[str, Any]] = {}
-        for row, code, model, psi, said, closes, at_horizon, values in zip(
-            covered, at.tolist(), models.tolist(), selection.indices(self._accounts.selection, models),
-            expected, streams.at_horizon[at].tolist(), entities.at_horizon[models].tolist(),
+        for row, code, model, psi, waiting, closes, at_horizon, values in zip(
+            covered, codes.tolist(), models.tolist(), selection.indices(self._accounts.selection, models),
+            expected, streams.at_horizon[codes].tolist(), entities.at_horizon[models].tolist(),
             zip(*columns.values()),
         ):  # fmt: skip
-            one: dict[str, Any] = dict(zip(columns, values))
+            coverage: dict[str, Any] = dict(zip(columns, values))
             if closes:
-                one["at_horizon"] = at_horizon
+                coverage["at_horizon"] = at_horizon
             stream, counts = self._catalog.streams[code], self._accounts.selection
-            if said is not None:
-                one["waiting_expected"] = said.as_message()
+            if waiting is not None:
+                coverage["waiting_expected"] = waiting.as_message()
             if stream.config.has_classes:
-                one["labelled_by_class"] = selection.shares(counts, model, stream.class_names)
-                one["prediction_psi"] = psi
+                coverage["labelled_by_class"] = selection.shares(counts, model, stream.class_names)
+                coverage["prediction_psi"] = psi
             if stream.config.segments:
-                one["segment_psi"] = self.segment_psi(stream, model)
-            coverages[row] = one
+                coverage["segment_psi"] = self.segment_psi(stream, model)
+            coverages[row] = coverage
         return coverages
 
     def of_waiting(self, models: Ints, clocks: Ints) -> list[Waiting | None]:
         """Estimates of models' pending predictions, (m,); they are kept as the latest ones."""
-        said = all_waiting(self._accounts.expected, models, clocks)
-        for model, one in zip(models.tolist(), said):
-            if one is None:
+        waitings = all_waiting(self._accounts.expected, models, clocks)
+        for model, waiting in zip(models.tolist(), waitings):
+            if waiting is None:
                 self.waiting.pop(model, None)
             else:
-                self.waiting[model] = one
-        return said
+                self.waiting[model] = waiting
+        return waitings
 
     def covered(self, rows: Sequence[int]) -> dict[int, int]:
         """The first of these entities for each model whose messages have `coverage`, with the model's row."""
         by_model: dict[int, int] = {}
         models = self._catalog.columns.entities.model
         for row in rows:
-            about = self._catalog.entity(row)
-            stream = self._catalog.streams[about.stream]
-            evaluated = about.kind == AGE or (about.kind == MODEL and bool(stream.everywhere))
+            entity = self._catalog.entity(row)
+            stream = self._catalog.streams[entity.stream]
+            evaluated = entity.kind == AGE or (entity.kind == MODEL and bool(stream.everywhere))
             if evaluated and stream.config.coverage:
                 by_model.setdefault(int(models[row]), row)
         return {row: model for model, row in by_model.items()}
@@ -350,23 +353,26 @@ class DisparityReporter:
         """The sequences of a stream's models that have outcomes, in reported stages."""
         entities = self._catalog.columns.entities
         for row in stream.models.values():
-            about, plan = self._catalog.entity(row), self._catalog.plans[entities.plan[row]]
-            for place, stage in enumerate(plan.stages if plan.groups is not None else ()):
-                at = int(entities.first[row]) + place
-                if existing(plan.groups, "groups").table.outcomes[at] and self._is_reported(about, stage):
-                    yield ModelSequence(plan, about, place, at)
+            entity, plan = self._catalog.entity(row), self._catalog.plans[entities.plan[row]]
+            for index, stage in enumerate(plan.stages if plan.groups is not None else ()):
+                sequence = int(entities.first[row]) + index
+                if existing(plan.groups, "groups").table.outcomes[sequence] and self._is_reported(
+                    entity, stage
+                ):
+                    yield ModelSequence(plan, entity, index, sequence)
 
-    def _is_reported(self, about: Entity, stage: str) -> bool:
-        is_final = self._catalog.columns.entities.initial_is_final[about.row] and stage == INITIAL
-        return not is_final and self._catalog.streams[about.stream].reports(stage)
+    def _is_reported(self, entity: Entity, stage: str) -> bool:
+        is_final = self._catalog.columns.entities.initial_is_final[entity.row] and stage == INITIAL
+        return not is_final and self._catalog.streams[entity.stream].reports(stage)
 
     def messages(self, sequences: Iterable[ModelSequence]) -> list[Encoded]:
         """The messages about models' sequences, as far as their stages are reported."""
         streams = self._catalog.streams
         return [
-            Encoded(DISPARITIES, streams[one.about.stream].name, encode(said))
-            for one in sequences if self._is_reported(one.about, one.plan.stages[one.place])
-            for said in self._messages_of(one)
+            Encoded(DISPARITIES, streams[sequence.entity.stream].name, encode(message))
+            for sequence in sequences
+            if self._is_reported(sequence.entity, sequence.plan.stages[sequence.stage_index])
+            for message in self._messages_of(sequence)
         ]  # fmt: skip
 
     # ---- content of messages
@@ -375,23 +381,23 @@ class DisparityReporter:
         """The present messages about all models of these streams (codes), for readers of the state."""
         for stream in map(self._catalog.streams.__getitem__, streams):
             if stream.config.disparity is not None:
-                for one in self.sequences(stream):
-                    yield from self._messages_of(one)
+                for sequence in self.sequences(stream):
+                    yield from self._messages_of(sequence)
 
-    def _messages_of(self, one: ModelSequence) -> Iterator[Disparity]:
+    def _messages_of(self, sequence: ModelSequence) -> Iterator[Disparity]:
         """The messages about a model's sequence, by key and measure."""
-        groups = existing(one.plan.groups, "groups")
+        groups = existing(sequence.plan.groups, "groups")
         for key in range(len(groups.keys)):
             for m in range(len(groups.measures)):
-                yield self._message(one, groups, key, m)
+                yield self._message(sequence, groups, key, m)
 
-    def _message(self, one: ModelSequence, groups: ComparedGroups, key: int, m: int) -> Disparity:
-        catalog, about, table = self._catalog, one.about, groups.table
-        stream, stage = catalog.streams[about.stream], one.plan.stages[one.place]
+    def _message(self, sequence: ModelSequence, groups: ComparedGroups, key: int, m: int) -> Disparity:
+        catalog, entity, table = self._catalog, sequence.entity, groups.table
+        stream, stage = catalog.streams[entity.stream], sequence.plan.stages[sequence.stage_index]
         wanted = existing(stream.config.disparity, "the setting disparity")
-        place = key * len(groups.measures) + m
-        verdict, outcomes = int(table.verdict[one.row, place]), int(table.outcomes[one.row])
-        shown, bounds = self._groups(one, groups, key, m)
+        column = key * len(groups.measures) + m
+        verdict, outcomes = int(table.verdict[sequence.row, column]), int(table.outcomes[sequence.row])
+        shown, bounds = self._groups(sequence, groups, key, m)
         values = {name: group["value"] for name, group in shown.items() if "interval" in group}
         largest, smallest = max(values, key=values.__getitem__, default=None), None
         difference = ratio = interval = None
@@ -403,42 +409,43 @@ class DisparityReporter:
             least = max(max(low, -high) for low, high in bounds)
             most = max(high for _, high in bounds) - min(low for low, _ in bounds)
             interval = (max(least, 0.0), min(most, 1.0))
-        about_it = (
-            stream.name, catalog.partition, about.model, stage, groups.keys[key], groups.measures[m],
-            outcomes, int(table.revised[one.row]), *catalog.loss,
+        subject = (
+            stream.name, catalog.partition, entity.model, stage, groups.keys[key], groups.measures[m],
+            outcomes, int(table.revised[sequence.row]), *catalog.loss,
         )  # fmt: skip
-        same = catalog.same_as(about.row, stage)
+        same = catalog.same_as(entity.row, stage)
         reason = "few_outcomes" if shown else "no_outcomes"
         return Disparity(
-            id=identity(*about_it), stream=stream.name, partition=catalog.partition, model=about.model,
+            id=identity(*subject), stream=stream.name, partition=catalog.partition, model=entity.model,
             stage=stage, key=groups.keys[key], measure=groups.measures[m], outcomes=outcomes,
-            ts=int(table.newest[one.row]), groups=shown, largest=largest if smallest is not None else None,
+            ts=int(table.newest[sequence.row]), groups=shown, largest=largest
+            if smallest is not None else None,
             smallest=smallest, difference=difference, ratio=ratio, interval=interval, level=wanted.level,
             tolerance=wanted.tolerance, verdict=VERDICTS[verdict],
-            since=int(table.since[one.row, place]) if verdict == DIFFERS else None,
+            since=int(table.since[sequence.row, column]) if verdict == DIFFERS else None,
             reason=reason if verdict == TOO_FEW else msgspec.UNSET, config=stream.config.digest,
             same=same or msgspec.UNSET, untimed=True if catalog.untimed else msgspec.UNSET,
         )  # fmt: skip
 
     def _groups(
-        self, one: ModelSequence, groups: ComparedGroups, key: int, m: int
+        self, sequence: ModelSequence, groups: ComparedGroups, key: int, m: int
     ) -> tuple[dict[str, dict[str, Any]], list[tuple[float, float]]]:
         """A key's groups with outcomes, by value of the segment; the intervals of those that count."""
         catalog, table = self._catalog, groups.table
-        entities, stream = catalog.columns.entities, catalog.streams[one.about.stream]
+        entities, stream = catalog.columns.entities, catalog.streams[sequence.entity.stream]
         index, slots = stream.config.segments.index(groups.keys[key]), stream.config.segments_per_key + 1
-        start = int(entities.segments[one.about.row]) + index * slots
+        start = int(entities.segments[sequence.entity.row]) + index * slots
         shown: dict[str, dict[str, Any]] = {}
         bounds: list[tuple[float, float]] = []
         for segment in filter(None, catalog.columns.segment_rows.entity[start : start + slots].tolist()):
-            at = int(entities.first[segment]) + one.place
-            n = int(table.counted[at, m])
+            row = int(entities.first[segment]) + sequence.stage_index
+            n = int(table.counted[row, m])
             if not n:
                 continue
-            group: dict[str, Any] = {"n": n, "value": float(table.total[at, m]) / n}
-            if table.judged[at, m]:
-                bounds.append((float(table.low[at, m]), float(table.high[at, m])))
-                group["difference"] = float(table.excess[at, m] / table.weight[at, m])
+            group: dict[str, Any] = {"n": n, "value": float(table.total[row, m]) / n}
+            if table.judged[row, m]:
+                bounds.append((float(table.low[row, m]), float(table.high[row, m])))
+                group["difference"] = float(table.excess[row, m] / table.weight[row, m])
                 group["interval"] = bounds[-1]
             name = existing(catalog.entity(segment).segment, "a segment's name")
             shown[name[len(groups.keys[key]) + 1 :]] = group

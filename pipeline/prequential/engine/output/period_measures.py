@@ -35,17 +35,18 @@ from prequential.topics.specs import METRICS
 #: Measures of a matrix that are estimated: those of the positive class, or of a model's quality, that need no
 #: baseline.
 _OF_MATRIX = frozenset(
-    one.name for one in MEASURES.values()
-    if one.inputs in (MATRIX, CLASSES, LABEL_SETS, POSITIVE, COSTS) and not one.needs_label
-    and (one.quality or one.inputs == POSITIVE)
-    and one.name != "cost_total"  # its number of predictions changes when labels come
+    measure.name for measure in MEASURES.values()
+    if measure.inputs in (MATRIX, CLASSES, LABEL_SETS, POSITIVE, COSTS) and not measure.needs_label
+    and (measure.quality or measure.inputs == POSITIVE)
+    and measure.name != "cost_total"  # its number of predictions changes when labels come
 )  # fmt: skip
 
 #: Measures that are mean losses, and the places of their sums; `ece` isn't one.
 _LOSSES = {"log_loss": scores.LOG_LOSS, "brier": scores.BRIER}
 OF_LOSSES = frozenset(
-    one.name for one in MEASURES.values()
-    if one.inputs == declaration.NUMBERS or (one.inputs == declaration.PROBABILITIES and one.name in _LOSSES)
+    measure.name for measure in MEASURES.values()
+    if measure.inputs == declaration.NUMBERS
+    or (measure.inputs == declaration.PROBABILITIES and measure.name in _LOSSES)
 )  # fmt: skip
 _PLACES = {
     False: (scores.LOG_LOSS, scores.BRIER),
@@ -82,16 +83,18 @@ class PeriodValues(NamedTuple):
 
     def by_name(self, names: Sequence[tuple[str, ...]]) -> list[Measures]:
         """The values of these measures for each period, and the reasons for missing values."""
-        found: list[Measures] = [({}, {})] * len(names)
+        measures: list[Measures] = [({}, {})] * len(names)
         alike: dict[tuple[str, ...], list[int]] = {}
-        for place, some in enumerate(names):
-            alike.setdefault(some, []).append(place)
-        for some, places in alike.items():
-            at = np.ix_(np.array(places), _columns(some))
-            values, reasons = self.values[at].tolist(), self.reasons[at].tolist()
-            for place, row, why in zip(places, values, reasons):
-                found[place] = _values_and_reasons(some, row, why) if any(why) else (dict(zip(some, row)), {})
-        return found
+        for index, chosen in enumerate(names):
+            alike.setdefault(chosen, []).append(index)
+        for chosen, places in alike.items():
+            cells = np.ix_(np.array(places), _columns(chosen))
+            values, reasons = self.values[cells].tolist(), self.reasons[cells].tolist()
+            for index, row, why in zip(places, values, reasons):
+                measures[index] = (
+                    _values_and_reasons(chosen, row, why) if any(why) else (dict(zip(chosen, row)), {})
+                )
+        return measures
 
 
 def _values_and_reasons(names: tuple[str, ...], values: list[float], reasons: list[int]) -> Measures:
@@ -114,19 +117,19 @@ def _new(rows: int, reason: int = DEFINED) -> PeriodValues:
 
 def _by_kind(kinds: Ints, measure: Callable[[int, Ints, PeriodValues], None]) -> PeriodValues:
     """Measures of rows, all of a kind in one call: `measure(kind, rows, into)`."""
-    found = _new(len(kinds))
+    result = _new(len(kinds))
     for kind in np.unique(kinds).tolist():
-        [some] = np.nonzero(kinds == kind)
-        own = _new(len(some))
-        measure(kind, some, own)
-        found.values[some], found.reasons[some] = own
-    return found
+        [rows] = np.nonzero(kinds == kind)
+        own = _new(len(rows))
+        measure(kind, rows, own)
+        result.values[rows], result.reasons[rows] = own
+    return result
 
 
 def _put(into: PeriodValues, rows: Ints, columns: Ints, own: PeriodValues) -> None:
     """Write these columns of `own` to these rows."""
-    at = np.ix_(rows, columns)
-    into.values[at], into.reasons[at] = (column[:, columns] for column in own)
+    cells = np.ix_(rows, columns)
+    into.values[cells], into.reasons[cells] = (column[:, columns] for column in own)
 
 
 # ---- so far
@@ -137,28 +140,30 @@ class SoFar:
 
     def __init__(self, catalog: Catalog, periods: PeriodTables) -> None:
         self._catalog, self._periods = catalog, periods
-        self._known: dict[int, Measures] = {}
+        self._measures: dict[int, Measures] = {}
 
-    def add(self, some: Iterable[tuple[int, int]]) -> None:
+    def add(self, periods: Iterable[tuple[int, int]]) -> None:
         """Compute the measures of more periods, given by the rows of their models and their own."""
-        new = np.array([one for one in some if one[1] not in self._known], dtype=np.int64).reshape(-1, 2)
+        new = np.array([pair for pair in periods if pair[1] not in self._measures], dtype=np.int64).reshape(
+            -1, 2
+        )
         models, rows = new.T
-        found, streams = self._measured(models, rows), self._catalog.streams
+        values, streams = self._measured(models, rows), self._catalog.streams
         codes = self._catalog.columns.entities.stream[models].tolist()
-        measures = found.by_name([streams[code].config.measures for code in codes])
-        self._known.update(zip(rows.tolist(), measures))
+        measures = values.by_name([streams[code].config.measures for code in codes])
+        self._measures.update(zip(rows.tolist(), measures))
 
     def __getitem__(self, row: int) -> Measures:
-        return self._known[row]
+        return self._measures[row]
 
     def _measured(self, models: Ints, rows: Ints) -> PeriodValues:
         catalog = self._catalog
         entities = catalog.columns.entities
         streams = entities.stream[models].astype(np.int32)
 
-        def measure(number: int, some: Ints, into: PeriodValues) -> None:
-            plan, positives = catalog.plans[number], positives_by_owner(catalog, streams[some])
-            _measure(self._periods, rows[some], positives, plan.capacity, plan.numbers, into)
+        def measure(number: int, chosen: Ints, into: PeriodValues) -> None:
+            plan, positives = catalog.plans[number], positives_by_owner(catalog, streams[chosen])
+            _measure(self._periods, rows[chosen], positives, plan.capacity, plan.numbers, into)
 
         return _by_kind(entities.plan[models].astype(np.int64), measure)
 
@@ -212,23 +217,23 @@ def expected(
     estimates of models with the same layout, and the places of these periods there. `sums`, (n, `SIZE`), is
     written: sums of scores over all predictions that have or will have a label.
     """
-    found = _new(len(rows), _NOT_ESTIMATED)
+    values = _new(len(rows), _NOT_ESTIMATED)
     of_models, look = tables.models, group.look
     layout = int(of_models.layout[models[0]])
     coming, cells = look.coming[places], look.cells[places]
     for count in np.unique(of_models.losses[models]).tolist():
-        [some] = np.nonzero((of_models.losses[models] == count) & (count > 0))
-        if len(some):
-            of_scores = sums_with(periods, tables, models[some], rows[some], coming[some], count)
+        [chosen] = np.nonzero((of_models.losses[models] == count) & (count > 0))
+        if len(chosen):
+            of_scores = sums_with(periods, tables, models[chosen], rows[chosen], coming[chosen], count)
             if sums is not None:
-                sums[some] = of_scores
-            _put_losses(found, some, of_scores, layout == NUMBERS)
+                sums[chosen] = of_scores
+            _put_losses(values, chosen, of_scores, layout == NUMBERS)
     if layout == RIGHT_WRONG:
-        _put_right(found, cells[:, 0, 0], cells[:, 0, 1])
+        _put_right(values, cells[:, 0, 0], cells[:, 0, 1])
     elif layout != NUMBERS:
         own = _of_matrices(catalog, tables, models, cells)
-        _put(found, np.arange(len(rows)), _MATRIX_COLUMNS, own)
-    return found
+        _put(values, np.arange(len(rows)), _MATRIX_COLUMNS, own)
+    return values
 
 
 def _put_right(into: PeriodValues, wrong: Floats, right: Floats) -> None:
@@ -263,10 +268,10 @@ def _of_matrices(catalog: Catalog, tables: ExpectedTables, models: Ints, cells: 
     entities, of_models = catalog.columns.entities, tables.models
     streams = entities.stream[models].astype(np.int32)
 
-    def measure(capacity: int, some: Ints, into: PeriodValues) -> None:
-        codes, classes = of_models.codes[models[some]], of_models.classes[models[some]]
-        positives = positives_by_owner(catalog, streams[some])
-        _measure_matrices(cells[some], codes, classes, positives, capacity, into)
+    def measure(capacity: int, chosen: Ints, into: PeriodValues) -> None:
+        codes, classes = of_models.codes[models[chosen]], of_models.classes[models[chosen]]
+        positives = positives_by_owner(catalog, streams[chosen])
+        _measure_matrices(cells[chosen], codes, classes, positives, capacity, into)
 
     capacities = [catalog.plans[plan].capacity for plan in entities.plan[models].tolist()]
     return _by_kind(np.array(capacities), measure)
@@ -283,8 +288,8 @@ def _measure_matrices(
         joint[:] = 0.0
         for j in range(classes[i]):
             for k in range(classes[i]):
-                at = cell_of(np.int64(codes[i, k]), np.int64(codes[i, j]), 0, capacity)
-                joint[at] = cells[i, j, k]
+                cell = cell_of(np.int64(codes[i, k]), np.int64(codes[i, j]), 0, capacity)
+                joint[cell] = cells[i, j, k]
         memory = InMemory(JointCells(joint, no_keys, False), True, nothing, False, True, unpaid, by_label)
         measure_cells(memory, room, positives, i, False, into.values[i], into.reasons[i])
 
@@ -301,15 +306,17 @@ def sums_with(
 
 
 @kernel
-def _add_losses(faded: Floats, at: Ints, coming: Floats, columns: Ints, numbers: bool, sums: Floats) -> None:
+def _add_losses(
+    faded: Floats, starts: Ints, coming: Floats, columns: Ints, numbers: bool, sums: Floats
+) -> None:
     """Add the expected labels to sums of scores, (n, `SIZE`)."""
     _, predicted, bins, labels = coming.shape
     # The first bin is that of predictions without probabilities.
     start, width = 0 if numbers else 1, 1 + len(columns)
-    for i in range(len(at)):
+    for i in range(len(starts)):
         for j in range(predicted):
             for k in range(labels):
-                first = at[i] + (j * bins * labels + k) * width
+                first = starts[i] + (j * bins * labels + k) * width
                 _add_stratum(faded, first, labels * width, coming[i, j, :, k], columns, start, sums[i])
 
 
@@ -334,9 +341,9 @@ def _mean_loss(faded: Floats, first: int, step: int, b: int, column: int, start:
     Sums of a bin begin `step` places after those of the one before.
     """
     count = total = 0.0
-    for other in range(start, bins):
-        count += faded[first + other * step]
-        total += faded[first + other * step + 1 + column]
+    for other_bin in range(start, bins):
+        count += faded[first + other_bin * step]
+        total += faded[first + other_bin * step + 1 + column]
     mean = total / count if count > 0.0 else 0.0
     return (faded[first + b * step + 1 + column] + mean) / (faded[first + b * step] + 1.0)
 
@@ -351,41 +358,39 @@ def expected_of(
     expected numbers of wrong and right predictions, if only these are distinguished. `sums`: (`SIZE`,) of
     scores; None: there are no mean losses. `positives`: those of the stream, which has number 0.
     """
-    found, one = _new(1, _NOT_ESTIMATED), np.zeros(1, dtype=np.int64)
+    values, only_row = _new(1, _NOT_ESTIMATED), np.zeros(1, dtype=np.int64)
     if sums is not None:
-        _put_losses(found, one, sums[None], numbers)
+        _put_losses(values, only_row, sums[None], numbers)
     if right is not None:
-        _put_right(found, np.array([right[0]]), np.array([right[1]]))
+        _put_right(values, np.array([right[0]]), np.array([right[1]]))
     elif joint is not None:
         own, classes = _new(1), new_classes(math.isqrt(len(joint) // 4))
         by_label = new_classes(positives.members.shape[1])
         nothing, unpaid = np.zeros(scores.SIZE), np.zeros(SUMS)
         memory = InMemory(JointCells(joint), True, nothing, False, True, unpaid, by_label)
         measure_cells(memory, classes, positives, 0, False, own.values[0], own.reasons[0])
-        _put(found, one, _MATRIX_COLUMNS, own)
-    return found
+        _put(values, only_row, _MATRIX_COLUMNS, own)
+    return values
 
 
 def messages_of(catalog: Catalog, accounts: Accounts, periods: Sequence[PeriodDue]) -> list[Encoded]:
     """The messages about these periods of a catalog's models."""
-    models = list(dict.fromkeys(one.model for one in periods))
+    models = list(dict.fromkeys(due.model for due in periods))
     if not models:
         return []
     entities = catalog.columns.entities
     counts = dict(zip(models, counts_of(catalog, accounts, models)))
     columns = entities.outcomes[models], entities.revisions[models], changes_since(catalog, models)
     moments = dict(zip(models, zip(*(column.tolist() for column in columns))))
-    messages = (_message(catalog, one, counts[one.model], moments[one.model]) for one in periods)
+    messages = (_message(catalog, due, counts[due.model], moments[due.model]) for due in periods)
     return [Encoded(METRICS, message.stream, encode(message)) for message in messages]
 
 
-def _message(
-    catalog: Catalog, due: PeriodDue, counts: dict[str, int], moment: tuple[int, ...]
-) -> Metrics:
+def _message(catalog: Catalog, due: PeriodDue, counts: dict[str, int], moment: tuple[int, ...]) -> Metrics:
     """The message about a period; `moment` has the model's outcomes, its revisions, and changes since."""
-    about, state, forecast = catalog.entity(due.model), due.state, due.forecast
-    stream = catalog.streams[about.stream]
-    key = (stream.name, catalog.partition, about.model, None, PERIOD, state.name)
+    entity, state, forecast = catalog.entity(due.model), due.state, due.forecast
+    stream = catalog.streams[entity.stream]
+    key = (stream.name, catalog.partition, entity.model, None, PERIOD, state.name)
     return Metrics(
         identity(
             *key, state.predictions, state.labelled, state.revisions, state.corrections, state.status, moment,

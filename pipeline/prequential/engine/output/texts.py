@@ -118,15 +118,15 @@ class MessageTexts(NamedTuple):
 
 
 @inlined
-def _size(pool: TextPool, which: int) -> int:
+def _size(pool: TextPool, index: int) -> int:
     """Bytes of one of the texts."""
-    return pool.ends[which] - (pool.ends[which - 1] if which else 0)
+    return pool.ends[index] - (pool.ends[index - 1] if index else 0)
 
 
 @inlined
-def _put(out: Bytes, at: int, pool: TextPool, which: int) -> int:
+def _put(out: Bytes, position: int, pool: TextPool, index: int) -> int:
     """Write one of the texts; returns where it ends."""
-    return put_bytes(out, at, pool.text, pool.ends[which] - _size(pool, which), pool.ends[which])
+    return put_bytes(out, position, pool.text, pool.ends[index] - _size(pool, index), pool.ends[index])
 
 
 @kernel
@@ -139,71 +139,75 @@ def _write(
     `ends`: by message, where it ends in `out`.
     """
     words, columns, endings = form
-    at, m = 0, first
+    position, m = 0, first
     while m < len(messages.rows):
         while m >= groups.ends[group]:
             group += 1
         row, chosen = messages.rows[m], columns[groups.columns[group]]
         size = _size(messages.heads, m) + _size(groups.rests, group)
-        if at + size + len(chosen) * words.longest + _AROUND > len(out):
+        if position + size + len(chosen) * words.longest + _AROUND > len(out):
             return m
-        at = put_bytes(out, at, _BEGIN, 0, len(_BEGIN))
-        for place in range(m * _DIGEST, m * _DIGEST + ID_BYTES):
-            byte = messages.digests[place]
-            out[at], out[at + 1] = _HEX[byte >> 4], _HEX[byte & 15]
-            at += 2
-        at = put_bytes(out, at, _QUOTE, 0, len(_QUOTE))
-        at = _put(out, at, messages.heads, m)
-        at = put_bytes(out, at, _N, 0, len(_N))
-        at = put_int(out, at, int(values.n[row])) if values.whole[row] else put_float(out, at, values.n[row])
-        at = put_bytes(out, at, _OUTCOMES, 0, len(_OUTCOMES))
-        at = put_int(out, at, groups.outcomes[group])
-        at = put_bytes(out, at, _TS, 0, len(_TS))
-        at = put_int(out, at, groups.ts[group])
-        at = put_bytes(out, at, _MEASURES, 0, len(_MEASURES))
-        begun = at
+        position = put_bytes(out, position, _BEGIN, 0, len(_BEGIN))
+        for index in range(m * _DIGEST, m * _DIGEST + ID_BYTES):
+            byte = messages.digests[index]
+            out[position], out[position + 1] = _HEX[byte >> 4], _HEX[byte & 15]
+            position += 2
+        position = put_bytes(out, position, _QUOTE, 0, len(_QUOTE))
+        position = _put(out, position, messages.heads, m)
+        position = put_bytes(out, position, _N, 0, len(_N))
+        position = (
+            put_int(out, position, int(values.n[row]))
+            if values.whole[row]
+            else put_float(out, position, values.n[row])
+        )
+        position = put_bytes(out, position, _OUTCOMES, 0, len(_OUTCOMES))
+        position = put_int(out, position, groups.outcomes[group])
+        position = put_bytes(out, position, _TS, 0, len(_TS))
+        position = put_int(out, position, groups.ts[group])
+        position = put_bytes(out, position, _MEASURES, 0, len(_MEASURES))
+        begun = position
         for column in chosen:
             if column >= 0 and values.reasons[row, column] == 0:
-                if at > begun:
-                    out[at] = _COMMA
-                    at += 1
-                at = _put(out, at, words.names, column)
+                if position > begun:
+                    out[position] = _COMMA
+                    position += 1
+                position = _put(out, position, words.names, column)
                 if words.counts[column] and values.whole[row]:
-                    at = put_int(out, at, int(values.values[row, column]))
+                    position = put_int(out, position, int(values.values[row, column]))
                 else:
-                    at = put_float(out, at, values.values[row, column])
-        at = put_bytes(out, at, _UNDEFINED, 0, len(_UNDEFINED))
-        begun = at
+                    position = put_float(out, position, values.values[row, column])
+        position = put_bytes(out, position, _UNDEFINED, 0, len(_UNDEFINED))
+        begun = position
         for column in chosen:
             if column >= 0 and values.reasons[row, column] > 0:
-                if at > begun:
-                    out[at] = _COMMA
-                    at += 1
-                at = _put(out, at, words.names, column)
-                at = _put(out, at, words.reasons, values.reasons[row, column])
-        at = put_bytes(out, at, _REST, 0, len(_REST))
-        at = _put(out, at, groups.rests, group)
-        at = _put(out, at, endings, values.ending[row])
-        ends[m] = at
+                if position > begun:
+                    out[position] = _COMMA
+                    position += 1
+                position = _put(out, position, words.names, column)
+                position = _put(out, position, words.reasons, values.reasons[row, column])
+        position = put_bytes(out, position, _REST, 0, len(_REST))
+        position = _put(out, position, groups.rests, group)
+        position = _put(out, position, endings, values.ending[row])
+        ends[m] = position
         m += 1
     return m
 
 
-class Who(NamedTuple):
+class Subjects(NamedTuple):
     """The subjects of messages, by message: the first parts of their ids, and their first fields."""
 
     digests: list[Any]  # digests that have the first parts of their ids
     heads: list[bytes]
 
     @classmethod
-    def from_fields(cls, abouts: Iterable[dict[str, Any]]) -> Who:
+    def from_fields(cls, abouts: Iterable[dict[str, Any]]) -> Subjects:
         """The subjects of messages, from the fields that name them, in their order."""
         abouts = list(abouts)
         return cls([digest_of(*fields.values()) for fields in abouts], list(map(fields_of, abouts)))
 
-    def part(self, start: int, stop: int) -> Who:
+    def part(self, start: int, stop: int) -> Subjects:
         """The subjects of messages `start` to `stop` - 1."""
-        return Who(self.digests[start:stop], self.heads[start:stop])
+        return Subjects(self.digests[start:stop], self.heads[start:stop])
 
 
 class Draft:
@@ -218,25 +222,25 @@ class Draft:
         self._rests: list[bytes] = []
 
     def add(
-        self, stream: str, about: Who, numbers: bytes, rows: Iterable[int], outcomes: int, ts: int,
+        self, stream: str, subjects: Subjects, numbers: bytes, rows: Iterable[int], outcomes: int, ts: int,
         columns: int, fields: bytes,
     ) -> None:  # fmt: skip
-        """Add a group: messages with the same outcome count, time and rest, about the subjects `about`.
+        """Add a group: messages with the same outcome count, time and rest, about the subjects `subjects`.
 
         `stream` is the record's key, `numbers` the part of their ids after the subject. `rows` has by message
         the row of its values. `ts` is the label time of the newest outcome (ms), `columns` the published
         measures (a number from `Writer.columns`), `fields` the JSON after the measures, without braces.
         """
         digests = self._digests
-        for begun in about.digests:
+        for begun in subjects.digests:
             digest = begun.copy()
             digest.update(numbers)
             digests.append(digest.digest())
-        self._heads += about.heads
+        self._heads += subjects.heads
         self._rows += rows
         self._groups.append((len(self._rows), outcomes, ts, columns))
         self._rests.append(fields)
-        self.streams += [stream] * len(about.heads)
+        self.streams += [stream] * len(subjects.heads)
 
     def messages(self) -> MessageTexts:
         """Digests, heads and rows of values of all messages, in the order in which they were added."""
@@ -257,17 +261,19 @@ class Writer:
         self._words, self._endings = words, TextPool.from_texts(endings)
         self._out = np.empty(0, dtype=np.uint8)
         self._columns = np.full((1, 1), -1, dtype=np.int64)
-        self._known: dict[tuple[int, ...], int] = {}
+        self._numbers: dict[tuple[int, ...], int] = {}
 
     def columns(self, chosen: tuple[int, ...]) -> int:
         """The number of this choice of columns of values, for `Draft.add`."""
-        known = self._known.get(chosen)
-        if known is None:
-            known = self._known[chosen] = len(self._known)
-            self._columns = np.full((len(self._known), max(map(len, self._known)) or 1), -1, dtype=np.int64)
-            for row, choice in enumerate(self._known):
+        number = self._numbers.get(chosen)
+        if number is None:
+            number = self._numbers[chosen] = len(self._numbers)
+            self._columns = np.full(
+                (len(self._numbers), max(map(len, self._numbers)) or 1), -1, dtype=np.int64
+            )
+            for row, choice in enumerate(self._numbers):
                 self._columns[row, : len(choice)] = choice
-        return known
+        return number
 
     def write(self, draft: Draft, values: MessageValues) -> list[Encoded]:
         """The draft's messages, encoded, in order; their rows are those of `values`."""

@@ -37,14 +37,14 @@ class Waiting(NamedTuple):
 
     def as_message(self) -> dict[str, Any]:
         """The field `waiting_expected` in a message's `coverage`."""
-        said = {"predictions": self.predictions, "labels": self.labels, "right": self.right}
+        message = {"predictions": self.predictions, "labels": self.labels, "right": self.right}
         if self.half is None:
-            return said
+            return message
         low, high = max(0.0, self.right - self.half), min(self.labels, self.right + self.half)
-        return said | {"interval": [low, high], "level": records.LEVEL}
+        return message | {"interval": [low, high], "level": records.LEVEL}
 
 
-def together(some: Sequence[Waiting]) -> Waiting:
+def together(parts: Sequence[Waiting]) -> Waiting:
     """Sum up one model's pending predictions in several partitions.
 
     The interval allows for errors in the same direction in all partitions.
@@ -54,53 +54,54 @@ def together(some: Sequence[Waiting]) -> Waiting:
     >>> together([Waiting(3, 2.5, 2.0, None), Waiting(4, 3.0, 1.5, 0.25)]).half is None
     True
     """
-    halves = [one.half for one in some]
+    halves = [waiting.half for waiting in parts]
     return Waiting(
-        sum(one.predictions for one in some), sum(one.labels for one in some), sum(one.right for one in some),
+        sum(waiting.predictions for waiting in parts), sum(waiting.labels for waiting in parts),
+        sum(waiting.right for waiting in parts),
         None if None in halves else sum(half for half in halves if half is not None),
     )  # fmt: skip
 
 
-def all_waiting(expected: ExpectedTables, whose: Ints, clocks: Ints) -> list[Waiting | None]:
+def all_waiting(expected: ExpectedTables, model_rows: Ints, clocks: Ints) -> list[Waiting | None]:
     """Estimates of models' pending predictions, (m,) rows, at the clocks of their streams, ms.
 
     By model; None: it has no estimates, no pending predictions, or its task is regression.
     """
-    models, found = expected.models, list[Any]([None] * len(whose))
-    places = np.flatnonzero(whose < len(models.width))
-    some, clock = whose[places], clocks[places]
-    told = (models.width[some] > 0) & (models.layout[some] != NUMBERS) & known_of(models, some, clock)
-    places, some, clock = places[told], some[told], clock[told]
+    models, estimates = expected.models, list[Any]([None] * len(model_rows))
+    places = np.flatnonzero(model_rows < len(models.width))
+    chosen, clock = model_rows[places], clocks[places]
+    told = (models.width[chosen] > 0) & (models.layout[chosen] != NUMBERS) & known_of(models, chosen, clock)
+    places, chosen, clock = places[told], chosen[told], clock[told]
     if not len(places):
-        return found
-    rows, ends = all_open_rows(expected, some)
+        return estimates
+    rows, ends = all_open_rows(expected, chosen)
     horizons, clock_of = (
-        np.repeat(column, np.diff(ends, prepend=0)) for column in (models.horizon[some], clock)
+        np.repeat(column, np.diff(ends, prepend=0)) for column in (models.horizon[chosen], clock)
     )
     # A period that hasn't ended counts as if it were at its end.
     maturities = records.maturity_of(clock_of, ends_of_periods(expected, rows), horizons).clip(min=0)
     stages = records.BEFORE_END + maturities
     ratios = np.empty(len(rows))
-    _put_ratios(expected.record_pool, expected.records, some, ends, stages, np.empty(FINALS), ratios)
-    for group in look_together(expected, some, rows, ends, clock):
+    _put_ratios(expected.record_pool, expected.records, chosen, ends, stages, np.empty(FINALS), ratios)
+    for group in look_together(expected, chosen, rows, ends, clock):
         sums = np.zeros((len(group.places), 5))  # the fields of `Waiting`, and how many have no ratio
-        layout = int(models.layout[some[group.places[0]]])
+        layout = int(models.layout[chosen[group.places[0]]])
         _add_up(
             group.look, group.ends, expected.periods.block[rows[group.rows]], expected.of_periods.counts,
             layout == RIGHT_WRONG, ratios[group.rows], sums,
         )  # fmt: skip
-        for place, (waits, labels, right, half, unknown) in zip(group.places.tolist(), sums.tolist()):
+        for index, (waits, labels, right, half, unknown) in zip(group.places.tolist(), sums.tolist()):
             if waits > 0.0:
                 labels = min(waits, labels)  # sums of parts may exceed the whole in the last bit
-                found[places[place]] = Waiting(
+                estimates[places[index]] = Waiting(
                     int(waits), labels, min(labels, max(0.0, right)), None if unknown else half
                 )
-    return found
+    return estimates
 
 
 @kernel
 def _put_ratios(
-    pool: Pool, of_models: MaturityRecords, whose: Ints, ends: Ints, stages: Ints, room: Floats,
+    pool: Pool, of_models: MaturityRecords, model_rows: Ints, ends: Ints, stages: Ints, room: Floats,
     ratios: Floats,
 ) -> None:  # fmt: skip
     """By period, put half the width of the interval of its share of right predictions, in scales.
@@ -109,11 +110,11 @@ def _put_ratios(
     enough. NaN: none has.
     """
     i = 0
-    for m in range(len(whose)):
+    for m in range(len(model_rows)):
         record = np.int64(0)
         for measure in _GRADED:
             if record == 0:
-                record = find(pool, whose[m], measure)
+                record = find(pool, model_rows[m], measure)
         for own in range(i, ends[m]):
             ratios[own] = math.nan
             if own > i and stages[own] == stages[own - 1]:

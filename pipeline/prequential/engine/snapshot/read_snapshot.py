@@ -17,7 +17,7 @@ from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.comparisons import reporting
 from prequential.engine.comparisons.reporting import ComparisonReporter, Copies, Shows
-from prequential.engine.compiled.kernel import Ints, of_rows, row_bytes, taken
+from prequential.engine.compiled.kernel import Ints, copy_of_rows, of_rows, row_bytes
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.rows import CellNumbers
@@ -72,13 +72,13 @@ def parts(state: ShardState, *, scored: bool, segments: bool = True) -> Iterator
     """
     catalog = state.catalog
     entities, count = catalog.registry.entities, len(catalog.entities)
-    each = np.array([_row_bytes(plan, scored) for plan in catalog.plans] or [0], dtype=np.int64)
-    costs = entities.stages[:count] * each[entities.plan[:count]] + _ENTITY
+    bytes_by_plan = np.array([_row_bytes(plan, scored) for plan in catalog.plans] or [0], dtype=np.int64)
+    costs = entities.stages[:count] * bytes_by_plan[entities.plan[:count]] + _ENTITY
     costs += reporting.costs(state.pairing, count)
     nothing = np.zeros(0, dtype=np.int64)
     wanted = np.arange(1, count)
     if not segments:
-        of_segment = (one is not None and one.segment is not None for one in catalog.entities[1:])
+        of_segment = (entity is not None and entity.segment is not None for entity in catalog.entities[1:])
         wanted = wanted[~np.fromiter(of_segment, dtype=bool, count=count - 1)]
     for rows in _divided(wanted, costs):
         yield SnapshotPart(rows, nothing)
@@ -101,7 +101,7 @@ def _row_bytes(plan: Plan, scored: bool) -> int:
     """Bytes of a sequence, as far as they are copied."""
     total = row_bytes(plan.joint.table, "slots")
     for estimator in plan.estimators:
-        total += sum(one.row_bytes for one in (estimator.cells, *estimator.pairs))
+        total += sum(part.row_bytes for part in (estimator.cells, *estimator.pairs))
         if estimator.times is not None:
             total += estimator.times.row_bytes + row_bytes(estimator.cells.table)
         if estimator.histogram is not None and scored:
@@ -135,8 +135,8 @@ def take(
     for code in codes:
         stream = streams[code] = copy.copy(streams[code])
         stream.models, stream.class_names = dict(stream.models), list(stream.class_names)
-    known = (row for code in part.streams.tolist() for row in streams[code].models.values())
-    models = np.fromiter(known, dtype=np.int64)
+    model_rows = (row for code in part.streams.tolist() for row in streams[code].models.values())
+    models = np.fromiter(model_rows, dtype=np.int64)
     read_snapshot = copy.copy(catalog)
     read_snapshot.streams, read_snapshot.entities = streams, list(catalog.entities)
     read_snapshot.plans = list(catalog.plans)
@@ -149,8 +149,8 @@ def take(
         read_snapshot.plans[number] = _plan(catalog.plans[number], sequences, scored)
         entities.first[plan_rows] = stages * np.arange(len(plan_rows))
     read_snapshot.registry = registry._replace(
-        streams=taken(registry.streams, slice(len(streams))),
-        classes=taken(registry.classes, slice(None)),
+        streams=copy_of_rows(registry.streams, slice(len(streams))),
+        classes=copy_of_rows(registry.classes, slice(None)),
         entities=entities,
     )
     notes = state.notes.part(rows.tolist())
@@ -174,13 +174,13 @@ def _plan(plan: Plan, sequences: Ints, scored: bool) -> Plan:
     part.owner, part.entity = plan.owner[sequences], plan.entity[sequences]
     part.joint = plan.joint.part(sequences)
     part.estimators = [
-        _estimator(one, sequences, part.joint, scored or plan.numbers) for one in plan.estimators
+        _estimator(estimator, sequences, part.joint, scored or plan.numbers) for estimator in plan.estimators
     ]
     part.reference = None  # readers don't use it
     part.watches = []
     for watch in plan.watches:
         copied = copy.copy(watch)
-        copied.table = taken(watch.table, sequences)
+        copied.table = copy_of_rows(watch.table, sequences)
         part.watches.append(copied)
     return part
 
@@ -193,7 +193,7 @@ def _estimator(estimator: Estimator, rows: Ints, joint: CellNumbers, with_sums: 
     part.cells = estimator.cells.part(rows, whole=estimator.times is not None)
     if estimator.times is not None:
         part.times = estimator.times.part(rows)
-    part.pairs = [one.part(rows) for one in estimator.pairs]
+    part.pairs = [pair.part(rows) for pair in estimator.pairs]
     if estimator.histogram is not None:
         part.histogram = estimator.histogram.part(rows) if with_sums else None
     if estimator.paid is not None:

@@ -28,23 +28,23 @@ def item_of(kind: str, name: str) -> Item:
 
 
 class Begun(NamedTuple):
-    """An item that starts empty although there have been outcomes; `whose` is a model, a segment or a pair.
+    """An item that starts empty although there have been outcomes; `owner` is a model, a segment or a pair.
 
     >>> print(Begun("s/nb", "estimator", "all", "final"))
     s/nb: final estimator all
     """
 
-    whose: str
+    owner: str
     kind: str
     name: str = ""
     stage: str = ""
 
     def __str__(self) -> str:
-        return f"{self.whose}: {self.what}"
+        return f"{self.owner}: {self.item_text}"
 
     @property
-    def what(self) -> str:
-        """Stage, kind and name of the item, as far as it has them, without `whose`."""
+    def item_text(self) -> str:
+        """Stage, kind and name of the item, as far as it has them, without `owner`."""
         return " ".join(part for part in (self.stage, self.kind, self.name) if part)
 
     @property
@@ -70,9 +70,9 @@ class Restored(NamedTuple):
         """
         if not self.begun and not self.ended:
             return ""
-        begun = Counter(item for _, item in dict.fromkeys((one.whose, one.item) for one in self.begun))
+        begun = Counter(item for _, item in dict.fromkeys((entry.owner, entry.item) for entry in self.begun))
         parts = {"begun empty": begun, "ended": self.ended, "kept": self.kept}
-        return "; ".join(f"{how}: {_counted(items)}" for how, items in parts.items() if items)
+        return "; ".join(f"{heading}: {_counted(items)}" for heading, items in parts.items() if items)
 
 
 def compared(
@@ -102,13 +102,14 @@ def compared(
             then, plan, config = head["plans"][key[0]], catalog.plans[key[1]], stream.config
             before = _items(
                 kind, then["stages"], then["estimators"],
-                [(one["detector"], one["signal"]) for one in then["detectors"] if then["watched"]],
+                [(detector["detector"], detector["signal"]) for detector in then["detectors"]
+                    if then["watched"]],
                 saved["details"], (saved["period"], saved["period_zone"]), then["reference"],
                 (then.get("disparity") or [()])[0],
             )  # fmt: skip
             now = _items(
                 kind, plan.stages, config.estimators,
-                [(one.detector, one.signal) for one in every_detector(config) if plan.watched],
+                [(detector.detector, detector.signal) for detector in every_detector(config) if plan.watched],
                 config.details, (config.period, config.period_zone),
                 None if plan.reference is None else plan.reference.extent,
                 () if plan.groups is None else plan.groups.keys,
@@ -119,8 +120,8 @@ def compared(
         ended.update(gone)
         shared[name] = shared.get(name, frozenset()) | common
     _pairs(head, pairing, rows, kept, ended)
-    for whose, item in {(one.whose, one.item) for one in begun}:
-        if item in shared.get(whose, ()):
+    for owner, item in {(entry.owner, entry.item) for entry in begun}:
+        if item in shared.get(owner, ()):
             kept[item] -= 1
     return Restored(begun, +kept, ended)
 
@@ -174,5 +175,5 @@ def _counted(items: Mapping[Item, int]) -> str:
     """Items with how often there are, the most frequent first."""
     return ", ".join(
         f"{' '.join(filter(None, item))} ({count:,})"
-        for item, count in sorted(items.items(), key=lambda one: (-one[1], one[0]))
+        for item, count in sorted(items.items(), key=lambda counted: (-counted[1], counted[0]))
     )

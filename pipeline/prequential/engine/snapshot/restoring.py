@@ -21,7 +21,7 @@ from prequential.configuration.settings.streams import DetectorConfig, Disparity
 from prequential.engine.catalog.catalog import NO_CLASS_NAME
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.streams import Entity, Stream
-from prequential.engine.compiled.kernel import grown, taken
+from prequential.engine.compiled.kernel import copy_of_rows, grown
 from prequential.engine.delay import coverage, expected, periods
 from prequential.engine.delay.calendars import ends_of, starts_of
 from prequential.engine.details.label_dependence import LabelDependence
@@ -94,7 +94,7 @@ class _Restoring:
         moved, stages = dict(self._moved), self._stages()
         self._missing += saving.restore_pairs(
             self._catalog, state.pairing, head, arrays, moved, stages,
-            {one.code for one in self._catalog.streams if self._has_other_bins(one)},
+            {stream.code for stream in self._catalog.streams if self._has_other_bins(stream)},
         )  # fmt: skip
         self._incidents(stages)
         self._periods()
@@ -113,32 +113,35 @@ class _Restoring:
                 f"stream {stream.name!r} was of task {saved['task']}, and its configuration has {task}: "
                 "its pending predictions can't be converted; give the stream another name"
             )
-        at = stream.code
+        code = stream.code
         for name in saved["classes"]:
             catalog.add_class(stream, name)
         catalog.set_class_at_horizon(stream)
         # More than its classes need, if one was taken back: what is saved of its models is laid out for them.
-        catalog.ensure_class_capacity(stream, int(arrays["streams.class_capacity"][at]))
+        catalog.ensure_class_capacity(stream, int(arrays["streams.class_capacity"][code]))
         registry = catalog.registry
         for name in STREAM_STATE:
             if f"streams.{name}" in arrays:  # snapshots of earlier versions lack `changes`
-                getattr(registry.streams, name)[at] = arrays[f"streams.{name}"][at]
+                getattr(registry.streams, name)[code] = arrays[f"streams.{name}"][code]
         state = self._state
-        state.timeline = grown(state.timeline, at + 1)
+        state.timeline = grown(state.timeline, code + 1)
         for name, column in state.timeline._asdict().items():
-            column[at] = arrays[f"streams.timeline.{name}"][at]
-        old, new = int(arrays["streams.classes"][at]), int(registry.streams.classes[at])
+            column[code] = arrays[f"streams.timeline.{name}"][code]
+        old, new = int(arrays["streams.classes"][code]), int(registry.streams.classes[code])
         count = len(saved["classes"])
         for name in CLASS_STATE:
             getattr(registry.classes, name)[new : new + count] = arrays[f"classes.{name}"][old : old + count]
-        place, start = int(registry.streams.pairs[at]), int(arrays["streams.pairs"][at])
-        if place >= 0 and start >= 0:
-            before, now = int(arrays["streams.class_capacity"][at]), int(registry.streams.class_capacity[at])
+        first_pair, start = int(registry.streams.pairs[code]), int(arrays["streams.pairs"][code])
+        if first_pair >= 0 and start >= 0:
+            before, now = (
+                int(arrays["streams.class_capacity"][code]),
+                int(registry.streams.class_capacity[code]),
+            )
             square = arrays["pairs"][start : start + before * before].reshape(before, before)
             least = min(before, now)
-            new_square = registry.pairs.pairs[place : place + now * now].reshape(now, now)
+            new_square = registry.pairs.pairs[first_pair : first_pair + now * now].reshape(now, now)
             new_square[:least, :least] = square[:least, :least]
-        elif place >= 0:  # its transitions begin now
+        elif first_pair >= 0:  # its transitions begin now
             registry.classes.followed[new : new + count] = 0
         for name in saved["versions"]:
             stream.add_version(name)
@@ -160,22 +163,22 @@ class _Restoring:
         former = arrays["entities.segments"], arrays["segment_rows"]
         self._segments = SegmentMoves(catalog, self._saved, self._head["segment_origin"], *former)
         for row, code, kind, model, segment, age, was_evaluated in self._head["entities"]:
-            about = Entity(row, code, kind, model, segment, age)
+            entity = Entity(row, code, kind, model, segment, age)
             stream = catalog.streams[code]
-            kept = was_evaluated and self._is_evaluated(about, stream)
+            kept = was_evaluated and self._is_evaluated(entity, stream)
             if kept:
-                catalog.put_entity(about)
+                catalog.put_entity(entity)
                 self._rows[code, kind, model, segment, age] = row
                 if kind == MODEL:
                     stream.models[model] = row
-            elif was_evaluated and not self._is_adopted(about, stream):
+            elif was_evaluated and not self._is_adopted(entity, stream):
                 counts = int(arrays["entities.outcomes"][row]), int(arrays["entities.revisions"][row])
                 if any(counts):  # one without any message needs none
-                    catalog.ended[about[1:]] = counts
+                    catalog.ended[entity[1:]] = counts
         catalog.entities += [None] * (self._head["rows"] - len(catalog.entities))
         registry = catalog.registry
         catalog.registry = registry._replace(entities=grown(registry.entities, len(catalog.entities)))
-        gone = [row for row, about in enumerate(catalog.entities) if about is None]
+        gone = [row for row, entity in enumerate(catalog.entities) if entity is None]
         catalog.registry.entities.retired[gone] = 1
         # Predictions of theirs may still wait, and are their streams' all the same.
         catalog.registry.entities.stream[gone] = self._arrays["entities.stream"][gone]
@@ -183,48 +186,48 @@ class _Restoring:
         for name in ENTITY_STATE:
             if f"entities.{name}" in self._arrays:  # snapshots of earlier versions lack `newest_change`
                 getattr(catalog.registry.entities, name)[rows] = self._arrays[f"entities.{name}"][rows]
-        for about in filter(None, catalog.entities):
-            if self._rows.get(tuple(about[1:])) == about.row:
-                self._attach(about, catalog.streams[about.stream])
+        for entity in filter(None, catalog.entities):
+            if self._rows.get(tuple(entity[1:])) == entity.row:
+                self._attach(entity, catalog.streams[entity.stream])
         self._segments.attach()
 
-    def _is_adopted(self, about: Entity, stream: Stream) -> bool:
+    def _is_adopted(self, entity: Entity, stream: Stream) -> bool:
         """Whether it goes on in another row (see `_adopt_ages`)."""
-        baseline = about.kind == BASELINE_AGE and about.model[1:] in stream.config.baselines
-        return (about.kind == AGE or baseline) and about.age in stream.ages
+        baseline = entity.kind == BASELINE_AGE and entity.model[1:] in stream.config.baselines
+        return (entity.kind == AGE or baseline) and entity.age in stream.ages
 
-    def _is_evaluated(self, about: Entity, stream: Stream) -> bool:
+    def _is_evaluated(self, entity: Entity, stream: Stream) -> bool:
         config, saved = stream.config, self._saved[stream.code]
-        if about.kind == kinds.BASELINE:
-            return about.model[1:] in config.baselines and config.has_classes
-        if about.kind == kinds.CORRECTION:
+        if entity.kind == kinds.BASELINE:
+            return entity.model[1:] in config.baselines and config.has_classes
+        if entity.kind == kinds.CORRECTION:
             return config.temporal_correction and config.has_classes
-        if about.kind == kinds.SEGMENT:
-            return self._segments.stays_evaluated(about)
-        if about.kind in (AGE, BASELINE_AGE):  # one after the other, in the order of the configuration
+        if entity.kind == kinds.SEGMENT:
+            return self._segments.stays_evaluated(entity)
+        if entity.kind in (AGE, BASELINE_AGE):  # one after the other, in the order of the configuration
             same = tuple(saved["ages"]) == stream.ages
-            return same and (about.kind == AGE or about.model[1:] in config.baselines)
+            return same and (entity.kind == AGE or entity.model[1:] in config.baselines)
         return True
 
-    def _attach(self, about: Entity, stream: Stream) -> None:
+    def _attach(self, entity: Entity, stream: Stream) -> None:
         """Set the references of other tables to an entity."""
         catalog = self._catalog
-        entities, row = catalog.registry.entities, about.row
-        if about.kind == MODEL:
+        entities, row = catalog.registry.entities, entity.row
+        if entity.kind == MODEL:
             catalog.set_model(stream, row)
             self._segments.add_model(stream, row)
-        elif about.kind == kinds.BASELINE:
-            which = ("@persistent", "@majority").index(about.model)
-            catalog.set_baseline(stream, which, row)
-        elif about.kind == kinds.CORRECTION:
-            model = stream.models[about.model.removesuffix("+temporal")]
+        elif entity.kind == kinds.BASELINE:
+            index = ("@persistent", "@majority").index(entity.model)
+            catalog.set_baseline(stream, index, row)
+        elif entity.kind == kinds.CORRECTION:
+            model = stream.models[entity.model.removesuffix("+temporal")]
             entities.model[row], entities.corrected[model] = model, row
-        elif about.kind == kinds.SEGMENT:
-            entities.model[row] = stream.models[about.model]
+        elif entity.kind == kinds.SEGMENT:
+            entities.model[row] = stream.models[entity.model]
         else:
-            kind = MODEL if about.kind == AGE else kinds.BASELINE
-            owner = self._rows[stream.code, kind, about.model, None, None]
-            entities.model[row] = owner if about.kind == AGE else 0
+            kind = MODEL if entity.kind == AGE else kinds.BASELINE
+            owner = self._rows[stream.code, kind, entity.model, None, None]
+            entities.model[row] = owner if entity.kind == AGE else 0
             if not entities.after[owner]:
                 entities.after[owner] = row
         catalog.note_single(row)
@@ -244,11 +247,11 @@ class _Restoring:
 
     def _new_baselines(self, stream: Stream) -> None:
         catalog, configured = self._catalog, stream.config.baselines
-        for which, baseline in enumerate(("persistent", "majority")):
-            if baseline not in configured or catalog.baseline_of(stream, which):
+        for index, baseline in enumerate(("persistent", "majority")):
+            if baseline not in configured or catalog.baseline_of(stream, index):
                 continue
             catalog.add_class(stream, NO_CLASS_NAME)
-            catalog.add_baseline(stream, which)
+            catalog.add_baseline(stream, index)
             if stream.models:
                 self._missing.append(Begun(f"{stream.name}/@{baseline}", "baseline", baseline))
         if set(configured) & {"persistent", "majority"}:
@@ -282,8 +285,8 @@ class _Restoring:
         pairs = [(row, row) for row in self._rows.values()] + self._moved
         copies: dict[tuple[int, int], list[tuple[int, int, int, str]]] = {}
         for old_row, row in pairs:
-            about = catalog.entity(row)
-            stream = catalog.streams[about.stream]
+            entity = catalog.entity(row)
+            stream = catalog.streams[entity.stream]
             old_plan = plans[int(arrays["entities.plan"][old_row])]
             entities = catalog.registry.entities
             plan = catalog.plans[int(entities.plan[row])]
@@ -303,7 +306,7 @@ class _Restoring:
                         estimator.begin(np.array([start + position]), outcomes)
         for (old_number, number), moved in copies.items():
             plan = catalog.plans[number]
-            old, new, of_entities = (np.array([one[i] for one in moved]) for i in range(3))
+            old, new, of_entities = (np.array([entry[i] for entry in moved]) for i in range(3))
             missing = plan.adopt(plans[old_number], old, new)
             outcomes = catalog.registry.entities.outcomes[of_entities]
             for estimator in plan.estimators:
@@ -313,15 +316,15 @@ class _Restoring:
                 for _, _, row, stage in moved:
                     self._begins(row, f"{stage} {kind} {name}", kind, name, stage)
 
-    def _note_empty(self, row: int, what: str) -> None:
+    def _note_empty(self, row: int, note: str) -> None:
         if self._catalog.registry.entities.outcomes[row]:  # else it has seen all that there was
-            self._state.notes.note_empty(row, what)
+            self._state.notes.note_empty(row, note)
 
-    def _begins(self, row: int, note: str, *what: str) -> None:
-        """Report that `what` of an entity starts empty, and note it for operators if there is a `note`."""
-        about = self._catalog.entity(row)
-        name = f"{self._catalog.streams[about.stream].name}/{about.model}"
-        self._missing.append(Begun(f"{name} {about.segment}" if about.segment else name, *what))
+    def _begins(self, row: int, note: str, *item: str) -> None:
+        """Report that `item` of an entity starts empty, and note it for operators if there is a `note`."""
+        entity = self._catalog.entity(row)
+        name = f"{self._catalog.streams[entity.stream].name}/{entity.model}"
+        self._missing.append(Begun(f"{name} {entity.segment}" if entity.segment else name, *item))
         if note:
             self._note_empty(row, note)
 
@@ -334,8 +337,8 @@ class _Restoring:
             detectors=tuple(DetectorConfig(**detector) for detector in saved["detectors"]),
             season=saved.get("season"),
         )  # fmt: skip
-        if about := saved.get("disparity"):
-            keys, measures, positive = about
+        if disparity := saved.get("disparity"):
+            keys, measures, positive = disparity
             wanted = DisparityConfig(tuple(keys), tuple(measures))
             config = replace(config, disparity=wanted, positive_class=positive)
         plan = Plan(
@@ -355,10 +358,10 @@ class _Restoring:
         accounts, catalog = self._state.accounts, self._catalog
         accounts.load(self._arrays)
         rows = len(accounts.coverage.models.horizon)
-        gone = [row for row, about in enumerate(catalog.entities[:rows]) if row and about is None]
+        gone = [row for row, entity in enumerate(catalog.entities[:rows]) if row and entity is None]
         accounts.ensure(0, 0, len(self._arrays["segment_rows"]))
         if not self._segments.same:
-            moved = taken(accounts.selection.segments, self._segments.former)
+            moved = copy_of_rows(accounts.selection.segments, self._segments.former)
             accounts.selection = accounts.selection._replace(segments=moved)
         if accounts.coverage.models.first[gone].any():  # models of streams that a split has left out
             accounts.coverage = coverage.without(accounts.coverage, np.array(gone))
@@ -366,10 +369,10 @@ class _Restoring:
 
     def _notes(self) -> None:
         notes, head, catalog, moved = self._state.notes, self._head, self._catalog, dict(self._moved)
-        for row, what in head["started_empty"]:
+        for row, texts in head["started_empty"]:
             now = moved.get(row, row)
-            for one in what if catalog.entities[now] is not None else ():
-                self._note_empty(now, " ".join(self._stage_now(now, word) for word in one.split(" ")))
+            for text in texts if catalog.entities[now] is not None else ():
+                self._note_empty(now, " ".join(self._stage_now(now, word) for word in text.split(" ")))
         for row, *counts in head["reported"]:
             notes.reported[moved.get(row, row)] = tuple(counts)
         for row, stage, estimator, baseline, since in head["worse"]:
@@ -379,9 +382,9 @@ class _Restoring:
                 notes.worse.setdefault(now, {})[stage, estimator, baseline] = since
         # How labels depend on each other is known for the same order only.
         saved = {moved.get(row, row): state for row, state in head["labels"]}
-        for about in filter(None, catalog.entities):
-            stream = catalog.streams[about.stream]
-            config, row = stream.config, about.row
+        for entity in filter(None, catalog.entities):
+            stream = catalog.streams[entity.stream]
+            config, row = stream.config, entity.row
             if "dependence" not in config.details or not config.has_classes:
                 continue
             if not catalog.registry.entities.stages[row]:
@@ -394,17 +397,17 @@ class _Restoring:
 
     def _stage_now(self, row: int, stage: str) -> str:
         """The stage that has the outcomes of one that the snapshot has."""
-        about = self._catalog.entities[row]
-        if about is None:
+        entity = self._catalog.entities[row]
+        if entity is None:
             return stage
-        return self._catalog.former_stage(stage, self._catalog.streams[about.stream].evaluated, row)
+        return self._catalog.former_stage(stage, self._catalog.streams[entity.stream].evaluated, row)
 
     def _compares(self, row: int, stage: str, estimator: str) -> bool:
         """Whether it is checked if an entity is worse: if not now, the time since when isn't known later."""
-        about = self._catalog.entities[row]
-        if about is None:
+        entity = self._catalog.entities[row]
+        if entity is None:
             return False
-        stream = self._catalog.streams[about.stream]
+        stream = self._catalog.streams[entity.stream]
         looks = "worse_than_baseline" in stream.config.details
         return looks and estimator in stream.config.estimators and stream.reports(stage)
 
@@ -446,8 +449,8 @@ class _Restoring:
                     accounts.periods.models.width[row] = 0
                 elif not self._has_same_periods(stream, saved, row):
                     begun.append(row)
-                    what = shown_period(stream.config.period, stream.config.period_zone)
-                    self._missing.append(Begun(f"{stream.name}/{name}", "period", what))
+                    period = shown_period(stream.config.period, stream.config.period_zone)
+                    self._missing.append(Begun(f"{stream.name}/{name}", "period", period))
                     self._note_empty(row, "periods")
         if begun:
             events, count = waiting.predictions_of(self._state.store, begun)
@@ -472,8 +475,8 @@ class _Restoring:
                 continue
             for name, row in stream.models.items():
                 fitting = (
-                    row < len(former) and former[row] == getattr(models, one)[row]
-                    for one, former in before.items()
+                    row < len(former) and former[row] == getattr(models, field)[row]
+                    for field, former in before.items()
                 )
                 if all(fitting):
                     continue
@@ -482,6 +485,6 @@ class _Restoring:
                 own = models.calendar[[row]], models.width[[row]]
                 [models.begin[row]] = ends_of(calendars, *own, starts_of(calendars, *own, np.array([clock])))
                 if self._has_same_periods(stream, saved, row):  # else periods themselves say so
-                    what = "from the next period on"
-                    self._missing.append(Begun(f"{stream.name}/{name}", "expected", what))
+                    beginning = "from the next period on"
+                    self._missing.append(Begun(f"{stream.name}/{name}", "expected", beginning))
                     self._note_empty(row, "expected")

@@ -35,13 +35,13 @@ def head_of_pairs(pairing: Pairing) -> dict[str, Any]:
         ],
         "comparisons": [
             [
-                list(one.estimators),
-                [list(code) for code in one.codes],
-                one.counted.rows,
-                one.scored.rows,
-                one.prices,
+                list(tables.estimators),
+                [list(code) for code in tables.codes],
+                tables.counted.rows,
+                tables.scored.rows,
+                tables.prices,
             ]
-            for one in pairing.tables
+            for tables in pairing.tables
         ],
         "pairs_begun": [[*key, count] for key, count in pairing.begun.items()],
     }
@@ -57,14 +57,17 @@ def restore_pairs(
     entities' rows then and now, where they differ. `stages_of`: by entity's row now, its stages then.
     `other_bins`: streams (codes) that had another number of bins then.
     """
-    former = [_tables(number, one, arrays) for number, one in enumerate(saved["comparisons"])]
-    known = {(moved.get(one[0], one[0]), moved.get(one[1], one[1]), one[5]): one for one in saved["pairs"]}
+    former = [_tables(number, head, arrays) for number, head in enumerate(saved["comparisons"])]
+    saved_pairs = {
+        (moved.get(fields[0], fields[0]), moved.get(fields[1], fields[1]), fields[5]): fields
+        for fields in saved["pairs"]
+    }
     missing: list[Begun] = []
     pairing.begun = {tuple(key): count for *key, count in saved["pairs_begun"]}
     for pair in sorted(pairing.ends):
         a, b, label = pairing.identity(pair)
         tables = pairing.tables[pairing.pairs.plan[pair]]
-        saved_pair = known.get((a, b, label or None))
+        saved_pair = saved_pairs.get((a, b, label or None))
         if saved_pair is None:
             missing += _described(catalog, a, b, "")
             continue
@@ -72,23 +75,23 @@ def restore_pairs(
         then = former[number]
         stages = [label] if label else stages_of[entity]
         before = {
-            (stages[place], code): row for place, _, code, _, row in then.sequences(*first, len(stages))
+            (stages[index], code): row for index, _, code, _, row in then.sequences(*first, len(stages))
         }
         new: dict[str, None] = {}
-        for place, _, code, side, row in pairing.sequences(pair):
-            stage = pairing.stages(pair)[place]
+        for index, _, code, side, row in pairing.sequences(pair):
+            stage = pairing.stages(pair)[index]
             if stage == INITIAL and pairing.initial_is_final(pair):
                 continue
             key = catalog.former_stage(stage, stages, a, b), code
             stages_of_pair = map(parse_stage, stage.split("/"))  # two, if stages are compared
-            ended = catalog.entity(a).stream in other_bins and any(one.is_bin for one in stages_of_pair)
+            ended = catalog.entity(a).stream in other_bins and any(part.is_bin for part in stages_of_pair)
             if key not in before or ended or (code == COST and then.prices != tables.prices):
                 new[f"by {LOSS_NAMES[code]} at stage {stage}"] = None
                 continue
             for name in tables.sides[side].adopt(then.sides[side], before[key], row):
                 new[f"by {LOSS_NAMES[code]}: estimator {name}"] = None
-        for what in new:
-            missing += _described(catalog, a, b, what)
+        for item in new:
+            missing += _described(catalog, a, b, item)
         pairing.declare(pair)
     return missing
 
@@ -103,14 +106,14 @@ def _tables(number: int, saved: list[Any], arrays: Mapping[str, Any]) -> Compari
     return tables
 
 
-def _described(catalog: Catalog, a: int, b: int, what: str) -> Iterator[Begun]:
+def _described(catalog: Catalog, a: int, b: int, item: str) -> Iterator[Begun]:
     """That something is new of two entities that have had outcomes."""
     first, second = catalog.entity(a), catalog.entity(b)
     outcomes = catalog.registry.entities.outcomes
     if outcomes[a] and outcomes[b]:
         segment = f" {first.segment}" if first.segment else ""
-        whose = f"{catalog.streams[first.stream].name}/{first.model} against {second.model}{segment}"
-        yield Begun(whose, "comparison", what)
+        owner = f"{catalog.streams[first.stream].name}/{first.model} against {second.model}{segment}"
+        yield Begun(owner, "comparison", item)
 
 
 #: Arrays of owners that the configuration decides.
@@ -125,8 +128,10 @@ def head_of_incidents(incidents: Incidents) -> dict[str, Any]:
             "alarms": list(incidents.alarms.items()),
             "graded": [[owner, list(counts)] for owner, counts in incidents.graded.items()],
             "opened": [[owner, dict(counts)] for owner, counts in incidents.opened.items()],
-            "examples": [[owner, [list(one) for one in kept]] for owner, kept in incidents.examples.items()],
-            "noted": [[owner, [list(one) for one in kept]] for owner, kept in incidents.noted.items()],
+            "examples": [
+                [owner, [list(entry) for entry in kept]] for owner, kept in incidents.examples.items()
+            ],
+            "noted": [[owner, [list(entry) for entry in kept]] for owner, kept in incidents.noted.items()],
         }
     }
 
@@ -182,7 +187,7 @@ def _restore_head(incidents: Incidents, saved: dict[str, Any], present: set[int]
         for owner, kept in saved["examples"] if owner in present
     }  # fmt: skip
     incidents.noted = {
-        owner: [Noted(*one) for one in kept] for owner, kept in saved["noted"] if owner in present
+        owner: [Noted(*fields) for fields in kept] for owner, kept in saved["noted"] if owner in present
     }
 
 

@@ -82,11 +82,11 @@ class Space:
         if stop > len(self._memory) or not array.nbytes:
             return array.copy()
         self._end = -(-stop // _ALIGNED) * _ALIGNED
-        place = self._memory[start:stop]
+        region = self._memory[start:stop]
         if array.flags.c_contiguous:
-            place[:] = array.reshape(-1).view(np.uint8)  # also records, instead of field by field
-            return place.view(array.dtype).reshape(array.shape)
-        copied = place.view(array.dtype).reshape(array.shape)
+            region[:] = array.reshape(-1).view(np.uint8)  # also records, instead of field by field
+            return region.view(array.dtype).reshape(array.shape)
+        copied = region.view(array.dtype).reshape(array.shape)
         copied[...] = array
         return copied
 
@@ -152,12 +152,12 @@ def _arrays(state: ShardState) -> dict[str, Any]:
 
 
 def _parts(head: dict[str, Any], arrays: dict[str, Any]) -> Iterator[object]:
-    known = ids.Ids(*(arrays.pop(f"ids|{field}") for field in ids.Ids._fields))
+    stored_ids = ids.Ids(*(arrays.pop(f"ids|{field}") for field in ids.Ids._fields))
     settled = Compact(*(arrays.pop(f"compact|{field}") for field in Compact._fields))
     columns: dict[str, Any] = {}
     for name, array in arrays.items():
         columns |= StateTable(name, Key.NONE, array).columns()
-    columns |= {f"ids|{name}": array for name, array in ids.dump(known)._asdict().items()}
+    columns |= {f"ids|{name}": array for name, array in ids.dump(stored_ids)._asdict().items()}
     columns |= {f"compact|{name}": array for name, array in dump_compact(settled).items()}
     yield from written(head, columns)
 
@@ -190,10 +190,10 @@ def _head(state: ShardState) -> dict[str, Any]:
             for stream in catalog.streams
         ],
         "entities": [
-            [*one, one.row in evaluated] for one in catalog.entities[1:] if one is not None
+            [*entity, entity.row in evaluated] for entity in catalog.entities[1:] if entity is not None
         ],
         "rows": len(catalog.entities),
-        "segment_origin": [list(one) for one in catalog.segment_origin],
+        "segment_origin": [list(origin) for origin in catalog.segment_origin],
         "ended": [[*names, *counts] for names, counts in catalog.ended.items()],
         "plans": [
             {
@@ -207,7 +207,7 @@ def _head(state: ShardState) -> dict[str, Any]:
                 "top_k": plan.config.top_k, "season": plan.config.season,
                 "costs": plan.config.costs if plan.config.cost_per_value else None,
                 "reference": None if plan.reference is None else plan.reference.extent,
-                "disparity": None if plan.groups is None else plan.groups.about,
+                "disparity": None if plan.groups is None else plan.groups.subject,
             }
             for plan in catalog.plans
         ],
@@ -263,7 +263,10 @@ class _Splitting:
 
     def __init__(self, head: dict[str, Any], arrays: dict[str, Any], keep: Callable[[str], bool]) -> None:
         self._head, self._arrays = head, arrays
-        kept = np.array([code for code, one in enumerate(head["streams"]) if keep(one["name"])], np.int64)
+        kept = np.array(
+            [code for code, saved_stream in enumerate(head["streams"]) if keep(saved_stream["name"])],
+            np.int64,
+        )
         #: By key, the kept rows in their new order; and for each previous row the present one.
         self._rows, self._numbers = {Key.STREAM: kept}, {}
         # Row 0 of entities stands for none, and its stream is 0, also where there is no stream.
@@ -278,13 +281,15 @@ class _Splitting:
         ]
         for name in ("ended", "pairs_begun"):
             head[name] = [[codes[code], *fields] for code, *fields in head[name] if codes[code] >= 0]
-        entities = {one[0] for one in head["entities"]}
+        entities = {entry[0] for entry in head["entities"]}
         for name in _BY_ENTITY:
-            head[name] = [one for one in head[name] if one[0] in entities]
+            head[name] = [entry for entry in head[name] if entry[0] in entities]
         origin = head["segment_origin"]
-        self._keep(Key.SEGMENT, [place for place in range(1, len(origin)) if origin[place][0] in entities])
+        self._keep(
+            Key.SEGMENT, [position for position in range(1, len(origin)) if origin[position][0] in entities]
+        )
         self._numbers[Key.SEGMENT] = _numbers(self._rows[Key.SEGMENT], len(origin))
-        head["segment_origin"] = [origin[place] for place in self._rows[Key.SEGMENT].tolist()]
+        head["segment_origin"] = [origin[position] for position in self._rows[Key.SEGMENT].tolist()]
         latencies = with_tables(latency.new_latencies(), arrays, "latencies|")
         self._store()
         for name, (key, link) in declared(ShardState(Config())).items():
@@ -314,10 +319,10 @@ class _Splitting:
         arrays["ids|streams"] = self._numbers[Key.STREAM][arrays["ids|streams"][stays]].astype(np.int32)
         arrays["ids|slots"] = np.arange(1, len(slots) + 1, dtype=np.int32)
         for table in ("settled", "compact"):
-            known = arrays.get(f"{table}|stream")  # snapshots of earlier versions lack it
+            stream_column = arrays.get(f"{table}|stream")  # snapshots of earlier versions lack it
             for name in [name for name in arrays if name.startswith(f"{table}|")]:
-                arrays[name] = arrays[name][self._numbers[Key.STREAM][known] >= 0]
-            if known is not None:
+                arrays[name] = arrays[name][self._numbers[Key.STREAM][stream_column] >= 0]
+            if stream_column is not None:
                 own = self._numbers[Key.STREAM][arrays[f"{table}|stream"]]
                 arrays[f"{table}|stream"] = own.astype(np.int32)
         if "seasons|stream" in arrays:
@@ -327,8 +332,8 @@ class _Splitting:
         self._head["remembered"] = int((states != UNKNOWN).sum()) + len(compact)
         labels = arrays["instances|label"][slots]
         rows, _ = rows_of_lists(arrays["instances|first"][slots], arrays["predictions|next"])
-        given = arrays["predictions|probabilities"][rows]
-        probabilities, _ = rows_of_lists(given, arrays["probabilities|next"])
+        first_rows = arrays["predictions|probabilities"][rows]
+        probabilities, _ = rows_of_lists(first_rows, arrays["probabilities|next"])
         kept = {
             Key.SLOT: slots,
             Key.PREDICTION: rows,

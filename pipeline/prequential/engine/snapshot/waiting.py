@@ -32,13 +32,13 @@ class SegmentMoves:
         """`rows` are the first ones of models, `entities` those of segments, all as they were saved."""
         self._catalog, self._saved, self._rows, self._entities = catalog, saved, rows, entities
         self._offsets = [_offsets(stream, former) for stream, former in zip(catalog.streams, saved)]
-        self._place = {row: place for place, row in enumerate(entities.tolist()) if row}
+        self._segment_row = {row: segment_row for segment_row, row in enumerate(entities.tolist()) if row}
         #: Whether all have the places that they had.
         self.same = all(map(self.is_same, catalog.streams))
         #: The previous place for each present one; 0: there was none.
         self.former = np.arange(len(origin)) if self.same else np.zeros(1, dtype=np.int64)
         if self.same:
-            catalog.segment_origin = [tuple(one) for one in origin]
+            catalog.segment_origin = [tuple(row_origin) for row_origin in origin]
             catalog.segment_numbers = RowAllocator(len(origin))
             catalog.make_segment_rows()
 
@@ -47,13 +47,13 @@ class SegmentMoves:
         saved, config = self._saved[stream.code], stream.config
         return tuple(saved["segments"]) == config.segments and saved["slots"] == config.segments_per_key + 1
 
-    def stays_evaluated(self, about: Entity) -> bool:
+    def stays_evaluated(self, entity: Entity) -> bool:
         """Whether a segment that was evaluated still is."""
-        offset = self._place[about.row] - int(self._rows[self._model(about)])
-        return bool((self._offsets[about.stream] == offset).any())
+        offset = self._segment_row[entity.row] - int(self._rows[self._model(entity)])
+        return bool((self._offsets[entity.stream] == offset).any())
 
-    def _model(self, about: Entity) -> int:
-        return self._catalog.streams[about.stream].models[about.model]
+    def _model(self, entity: Entity) -> int:
+        return self._catalog.streams[entity.stream].models[entity.model]
 
     def add_model(self, stream: Stream, row: int) -> None:
         """A model has places for its segments."""
@@ -68,7 +68,7 @@ class SegmentMoves:
     def attach(self) -> None:
         """Segments that are evaluated are found in their places."""
         rows = self._entities[self.former]
-        evaluated = np.array([about is not None for about in self._catalog.entities])
+        evaluated = np.array([entry is not None for entry in self._catalog.entities])
         entity = self._catalog.registry.segment_rows.entity
         entity[: len(rows)] = np.where(evaluated[rows], rows, 0)
 
@@ -150,7 +150,7 @@ def _forget_numbers_of(store: Store, slot: int, row: int, kept: Bytes) -> None:
 def freed_segment_rows(catalog: Catalog) -> list[int]:
     """Free the rows for segments of models that weren't restored; returns them, ascending."""
     origin, rows = catalog.segment_origin, list[int]()
-    for model, places in groupby(range(1, len(origin)), lambda place: origin[place][0]):
+    for model, places in groupby(range(1, len(origin)), lambda row: origin[row][0]):
         block = list(places)
         if catalog.entities[model] is None:
             catalog.segment_numbers.free(block[0], len(block))
@@ -166,16 +166,18 @@ def restore(
     store = load_seasons(ensure_rows(load(store, arrays), catalog), catalog, arrays)
     slots, streams = arrays["ids|slots"], arrays["ids|streams"]
     _move_columns(store, catalog, saved, moves, slots, streams)
-    horizons = [now.config.label_horizon - one["horizon"] for now, one in zip(catalog.streams, saved)]
+    horizons = [
+        present.config.label_horizon - former["horizon"] for present, former in zip(catalog.streams, saved)
+    ]
     later = np.array([*horizons, 0], dtype=np.int64)[streams]
     states = store.instances.state[slots]
-    known = states != UNKNOWN
+    remembered = states != UNKNOWN
     deadlines = arrays["deadline"][slots] + np.where(states != SETTLED, later, 0)
     wheel, compact = catalog.registry.streams.wheel, store.compact
     if "compact|stream" in arrays:  # snapshots of earlier versions lack it
         columns = {name: arrays[f"compact|{name}"] for name in ("stream", *CompactRows.__annotations__)}
         compact = load_compact(columns, wheel, store.wheels.next_due)
-    _schedule(store, wheel, slots[known], streams[known], deadlines[known])
+    _schedule(store, wheel, slots[remembered], streams[remembered], deadlines[remembered])
     return store._replace(compact=compact)
 
 
@@ -232,12 +234,12 @@ def rows_of_lists(first: Any, following: Any) -> tuple[Ints, Ints]:
     >>> rows_of_lists(np.array([3, 0, 1]), np.array([0, 0, 0, 2]))
     (array([1, 2, 3]), array([2, 0, 0]))
     """
-    row, which = first.astype(np.int64), np.arange(len(first))
-    rows, lists = [row[:0]], [which[:0]]
+    row, list_number = first.astype(np.int64), np.arange(len(first))
+    rows, lists = [row[:0]], [list_number[:0]]
     while (is_row := row > 0).any():
-        row, which = row[is_row], which[is_row]
+        row, list_number = row[is_row], list_number[is_row]
         rows.append(row)
-        lists.append(which)
+        lists.append(list_number)
         row = following[row].astype(np.int64)
     all_rows = np.concatenate(rows)
     order = np.argsort(all_rows)

@@ -152,9 +152,9 @@ def _longer(table: Any, rows: int) -> Any:
 
 
 @inlined
-def _bucket(compact: Compact, key: np.uint64, which: int) -> int:
+def _bucket(compact: Compact, key: np.uint64, side: int) -> int:
     """The first entry of one of a hash's two buckets."""
-    half = np.int64(key & _LOW) if which else np.int64(key >> _R32)
+    half = np.int64(key & _LOW) if side else np.int64(key >> _R32)
     return WAYS * ((half * (len(compact.entries) // WAYS)) >> 32)
 
 
@@ -168,10 +168,10 @@ def _part(key: np.uint64) -> int:
 def find_compact(compact: Compact, key: np.uint64) -> int:
     """The row of the instance with this hash; 0: it has none."""
     part = _part(key)
-    for which in range(2):
-        start = _bucket(compact, key, which)
-        for at in range(start, start + WAYS):
-            entry = np.int64(compact.entries[at])
+    for side in range(2):
+        start = _bucket(compact, key, side)
+        for slot in range(start, start + WAYS):
+            entry = np.int64(compact.entries[slot])
             if not entry:
                 break
             if entry >> _ROW_BITS == part and compact.rows.hash[entry & _ROW] == key:
@@ -192,10 +192,10 @@ def _in_bucket(compact: Compact, start: int) -> int:
 def enter_row(compact: Compact, row: int) -> bool:
     """Put a row into the index; False if both buckets are full."""
     key = compact.rows.hash[row]
-    start, other = _bucket(compact, key, 0), _bucket(compact, key, 1)
-    count, others = _in_bucket(compact, start), _in_bucket(compact, other)
-    if others < count:
-        start, count = other, others
+    start, second_start = _bucket(compact, key, 0), _bucket(compact, key, 1)
+    count, second_count = _in_bucket(compact, start), _in_bucket(compact, second_start)
+    if second_count < count:
+        start, count = second_start, second_count
     if count == WAYS:
         return False
     compact.entries[start + count] = (_part(key) << _ROW_BITS) | row
@@ -215,12 +215,12 @@ def _enter_all(compact: Compact) -> bool:
 def remove_compact(compact: Compact, row: int) -> None:
     """Take an instance out; its row stays until it is the stream's first one."""
     key = compact.rows.hash[row]
-    for which in range(2):
-        start = _bucket(compact, key, which)
+    for side in range(2):
+        start = _bucket(compact, key, side)
         count = _in_bucket(compact, start)
-        for at in range(start, start + count):
-            if np.int64(compact.entries[at]) & _ROW == row:
-                compact.entries[at] = compact.entries[start + count - 1]
+        for slot in range(start, start + count):
+            if np.int64(compact.entries[slot]) & _ROW == row:
+                compact.entries[slot] = compact.entries[start + count - 1]
                 compact.entries[start + count - 1] = 0
                 break
     compact.rows.hash[row] = 0
@@ -269,12 +269,12 @@ def add_row(
             chunks.next[last // CHUNK] = chunk
         else:
             ends.first[stream] = row
-    more, place = completed - chunks.completed[chunk], model - chunks.model[chunk]
-    if min(more, place) < 0 or place > _MOST:
+    completed_offset, model_offset = completed - chunks.completed[chunk], model - chunks.model[chunk]
+    if min(completed_offset, model_offset) < 0 or model_offset > _MOST:
         return 0
     ends.last[stream] = row
     rows.hash[row], rows.deadline[row] = key, deadline & LOW
-    rows.completed[row], rows.model[row] = more, place
+    rows.completed[row], rows.model[row] = completed_offset, model_offset
     compact.counts[LIVE] += 1
     return row
 
@@ -326,7 +326,7 @@ def dump_compact(compact: Compact) -> dict[str, Any]:
     The table may be a copy of `used_compact`.
     """
     tables: Any = compact
-    compact = Compact(*(as_records(one) if one.dtype.names else one for one in tables))
+    compact = Compact(*(as_records(table) if table.dtype.names else table for table in tables))
     order, streams = np.empty((2, compact.counts[LIVE]), np.int64)
     _list_rows(compact, order, streams)
     columns = {name: column[order] for name, column in columns_of(compact.rows).items()}
@@ -355,13 +355,13 @@ def _list_rows(compact: Compact, order: Ints, streams: Ints) -> None:
 def load_compact(columns: Mapping[str, Any], wheel: Ints, next_due: Ints) -> Compact:
     """The instances that `dump_compact` has given; the streams' `next_due` is updated."""
     count = len(columns["stream"])
-    given: Any = records(CompactRows, count, packed=True)
+    dumped: Any = records(CompactRows, count, packed=True)
     for name in ("hash", "deadline", "lag", "latency", "age", "codes", "outcome"):
-        given[name] = columns[name]
+        dumped[name] = columns[name]
     stream, completed, model = (columns[name].astype(np.int64) for name in ("stream", "completed", "model"))
     room = count + CHUNK * len(np.unique(stream))
     compact = ensure_compact(new_compact(), len(wheel), room)
-    while not _fill(compact, given, stream, completed, model, wheel, next_due):
+    while not _fill(compact, dumped, stream, completed, model, wheel, next_due):
         room *= 2  # it needs more chunks than before
         compact = ensure_compact(new_compact(), len(wheel), room)
     part, whole = _SHARE
@@ -370,25 +370,25 @@ def load_compact(columns: Mapping[str, Any], wheel: Ints, next_due: Ints) -> Com
 
 @kernel
 def _fill(
-    compact: Compact, given: CompactRows, stream: Ints, completed: Ints, model: Ints, wheel: Ints,
+    compact: Compact, dumped: CompactRows, stream: Ints, completed: Ints, model: Ints, wheel: Ints,
     next_due: Ints,
 ) -> bool:  # fmt: skip
     """Add the rows of a snapshot; False if there is no room for one of them."""
     rows = compact.rows
     for i in range(len(stream)):
         its = stream[i]
-        deadline = wheel[its] + ((np.int64(given.deadline[i]) - wheel[its]) & LOW)
+        deadline = wheel[its] + ((np.int64(dumped.deadline[i]) - wheel[its]) & LOW)
         next_due[its] = min(next_due[its], deadline)
         row = 0
         for begins in range(2):
             if not row:
                 row = add_row(
-                    compact, its, given.hash[i], deadline, wheel[its], completed[i], model[i], begins > 0
+                    compact, its, dumped.hash[i], deadline, wheel[its], completed[i], model[i], begins > 0
                 )
         if not row:
             return False
-        rows.lag[row], rows.latency[row], rows.age[row] = given.lag[i], given.latency[i], given.age[i]
-        rows.codes[row], rows.outcome[row] = given.codes[i], given.outcome[i]
+        rows.lag[row], rows.latency[row], rows.age[row] = dumped.lag[i], dumped.latency[i], dumped.age[i]
+        rows.codes[row], rows.outcome[row] = dumped.codes[i], dumped.outcome[i]
     return True
 
 
@@ -442,29 +442,29 @@ def key_of(name: int, text: Bytes, start: int, stop: int) -> np.uint64:
 def remember_settled(settled: Settled, key: np.uint64, stream: int, until: int) -> None:
     """Note that the instance with this hash, of a stream (code), was settled."""
     first = _WAYS * (np.int64(key >> np.uint64(32)) % (len(settled.hash) // _WAYS))
-    place = first
-    for at in range(first, first + _WAYS):
-        if settled.hash[at] == key:
-            place = at
+    slot = first
+    for candidate in range(first, first + _WAYS):
+        if settled.hash[candidate] == key:
+            slot = candidate
             break
-        if _is_before(settled, at, settled.until[place], settled.hash[place]):
-            place = at
-    if settled.hash[place] != key and not _is_before(settled, place, until, key):
+        if _is_before(settled, candidate, settled.until[slot], settled.hash[slot]):
+            slot = candidate
+    if settled.hash[slot] != key and not _is_before(settled, slot, until, key):
         return
-    settled.hash[place], settled.until[place], settled.stream[place] = key, until, stream
+    settled.hash[slot], settled.until[slot], settled.stream[slot] = key, until, stream
 
 
 @inlined
-def _is_before(settled: Settled, at: int, until: int, key: np.uint64) -> bool:
+def _is_before(settled: Settled, slot: int, until: int, key: np.uint64) -> bool:
     """Whether a place's time ends before this one; of equal times, the smaller hash is before."""
-    return settled.until[at] < until or (settled.until[at] == until and settled.hash[at] < key)
+    return settled.until[slot] < until or (settled.until[slot] == until and settled.hash[slot] < key)
 
 
 @inner
 def was_settled(settled: Settled, key: np.uint64, clock: int) -> bool:
     """Whether the instance with this hash was settled within the last horizon."""
     first = _WAYS * (np.int64(key >> np.uint64(32)) % (len(settled.hash) // _WAYS))
-    for at in range(first, first + _WAYS):
-        if settled.hash[at] == key:
-            return settled.until[at] >= clock
+    for slot in range(first, first + _WAYS):
+        if settled.hash[slot] == key:
+            return settled.until[slot] >= clock
     return False

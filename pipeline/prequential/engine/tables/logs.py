@@ -22,28 +22,28 @@ def size_of(ids: Ids, slot: int) -> int:
 
 
 @inner
-def copy_text(ids: Ids, slot: int, text: Bytes, at: int) -> int:
-    """Write the id in a slot into `text` from `at` on; returns where it ends. `text` must have room."""
-    end, block = at + size_of(ids, slot), np.int64(ids.offset[slot])
-    while at < end:
+def copy_text(ids: Ids, slot: int, text: Bytes, position: int) -> int:
+    """Write the id in a slot into `text` from `position` on; returns where it ends. `text` must have room."""
+    end, block = position + size_of(ids, slot), np.int64(ids.offset[slot])
+    while position < end:
         word = ids.arena[block]
-        for place in range(at, min(at + 8, end)):
-            text[place] = word & _BYTE
+        for index in range(position, min(position + 8, end)):
+            text[index] = word & _BYTE
             word >>= _BITS
-        at, block = min(at + 8, end), block + 1
+        position, block = min(position + 8, end), block + 1
     return end
 
 
 @inner
-def is_before(ids: Ids, one: int, other: int) -> bool:
+def is_before(ids: Ids, slot: int, other_slot: int) -> bool:
     """Whether an id comes before another one: by length, then byte by byte.
 
-    Whole numbers are therefore in numerical order. `one` and `other` are slots of `ids`.
+    Whole numbers are therefore in numerical order. `slot` and `other_slot` are slots of `ids`.
     """
-    size = size_of(ids, one)
-    if size != size_of(ids, other):
-        return size < size_of(ids, other)
-    first, second = np.int64(ids.offset[one]), np.int64(ids.offset[other])
+    size = size_of(ids, slot)
+    if size != size_of(ids, other_slot):
+        return size < size_of(ids, other_slot)
+    first, second = np.int64(ids.offset[slot]), np.int64(ids.offset[other_slot])
     for block in range((size + 7) // 8):
         a, b = ids.arena[first + block], ids.arena[second + block]
         if a != b:
@@ -98,13 +98,13 @@ def new_events(rows: int) -> Events:
 class Alarms(NamedTuple):
     """Alarms that the detectors of a plan raise in one call, and warnings, with room for all there can be."""
 
-    place: Ints32  # among the rows that the detectors ran over
+    position: Ints32  # among the rows that the detectors ran over
     detector: Ints32  # its place in the configuration
     statistic: Floats
     threshold: Floats
     autocorrelation: Floats  # of errors up to there; NaN: it has no value
     raised: Ints  # (1,), how many
-    warned_place: Ints32  # as `place`: where a warning begins, of detectors that have such
+    warned_position: Ints32  # as `position`: where a warning begins, of detectors that have such
     warned_detector: Ints32
     warned: Ints  # (1,), how many
 
@@ -118,23 +118,23 @@ def new_alarms(room: int) -> Alarms:
 
 
 @inner
-def raise_alarm(alarms: Alarms, place: int, detector: int, statistic: float, threshold: float) -> None:
-    """Append an alarm at `place` among the rows, by the detector of this place in the configuration.
+def raise_alarm(alarms: Alarms, index: int, detector: int, statistic: float, threshold: float) -> None:
+    """Append an alarm at `index` among the rows, by the detector of this place in the configuration.
 
     There must be room (`new_alarms`): compiled, nothing checks.
     """
-    at = alarms.raised[0]
-    alarms.place[at], alarms.detector[at] = place, detector
-    alarms.statistic[at], alarms.threshold[at] = statistic, threshold
-    alarms.raised[0] = at + 1
+    slot = alarms.raised[0]
+    alarms.position[slot], alarms.detector[slot] = index, detector
+    alarms.statistic[slot], alarms.threshold[slot] = statistic, threshold
+    alarms.raised[0] = slot + 1
 
 
 @inner
-def note_warning(alarms: Alarms, place: int, detector: int) -> None:
-    """Append a warning that begins at `place` among the rows; otherwise as `raise_alarm`."""
-    at = alarms.warned[0]
-    alarms.warned_place[at], alarms.warned_detector[at] = place, detector
-    alarms.warned[0] = at + 1
+def note_warning(alarms: Alarms, index: int, detector: int) -> None:
+    """Append a warning that begins at `index` among the rows; otherwise as `raise_alarm`."""
+    slot = alarms.warned[0]
+    alarms.warned_position[slot], alarms.warned_detector[slot] = index, detector
+    alarms.warned[0] = slot + 1
 
 
 #: Positions in `Logs.used`: rows of each log, and entities due; instances in the store; what stopped the

@@ -99,10 +99,10 @@ def cell_of(label: int, prediction: int, bits: int, capacity: int) -> int:
 
 
 @inlined
-def weight_of(cells: Floats, place: int) -> float:
+def weight_of(cells: Floats, pair: int) -> float:
     """Outcomes of a label and a prediction, label·k + prediction, from joint cells, (4·k²,): of any bits."""
-    at = place * 4
-    return (cells[at] + cells[at + 1]) + (cells[at + 2] + cells[at + 3])
+    first = pair * 4
+    return (cells[first] + cells[first + 1]) + (cells[first + 2] + cells[first + 3])
 
 
 #: The room for classes in the keys of joint cells: a cell's key is `cell_of` with this capacity.
@@ -144,12 +144,12 @@ def is_listed(cells: JointCells) -> bool:
 
 
 @inner
-def listed_at(cells: JointCells, at: int) -> tuple[int, float, float, float, float]:
-    """The listed cells of the label and prediction at `at`: where the next begin, and weights by bits."""
-    place = np.int64(cells.keys[at]) >> 2
+def listed_at(cells: JointCells, index: int) -> tuple[int, float, float, float, float]:
+    """The listed cells of the label and prediction at `index`: where the next begin, and weights by bits."""
+    pair = np.int64(cells.keys[index]) >> 2
     neither = majority = persistent = both = 0.0
-    while at < len(cells.keys) and np.int64(cells.keys[at]) >> 2 == place:
-        bits, weight = np.int64(cells.keys[at]) & 3, cells.weights[at]
+    while index < len(cells.keys) and np.int64(cells.keys[index]) >> 2 == pair:
+        bits, weight = np.int64(cells.keys[index]) & 3, cells.weights[index]
         if bits == 0:
             neither = weight
         elif bits == 1:
@@ -158,15 +158,15 @@ def listed_at(cells: JointCells, at: int) -> tuple[int, float, float, float, flo
             persistent = weight
         else:
             both = weight
-        at += 1
-    return at, neither, majority, persistent, both
+        index += 1
+    return index, neither, majority, persistent, both
 
 
 @inner
-def listed_weight(cells: JointCells, at: int) -> tuple[int, float]:
+def listed_weight(cells: JointCells, index: int) -> tuple[int, float]:
     """As `listed_at`, with one weight: that of all bits, added as `weight_of` does."""
-    at, neither, majority, persistent, both = listed_at(cells, at)
-    return at, (neither + majority) + (persistent + both)
+    index, neither, majority, persistent, both = listed_at(cells, index)
+    return index, (neither + majority) + (persistent + both)
 
 
 def keys_of(cells: Ints, capacity: int) -> Ints32:
@@ -197,8 +197,8 @@ def listed(cells: JointCells, capacity: int) -> JointCells:
     """
     if is_listed(cells):
         return cells
-    at = np.flatnonzero(cells.weights)
-    return JointCells(cells.weights[at], keys_of(at, capacity), cells.whole)
+    indices = np.flatnonzero(cells.weights)
+    return JointCells(cells.weights[indices], keys_of(indices, capacity), cells.whole)
 
 
 def by_class(cells: JointCells, capacity: int) -> Iterator[tuple[Any, ...]]:
@@ -209,11 +209,11 @@ def by_class(cells: JointCells, capacity: int) -> Iterator[tuple[Any, ...]]:
     """
     cells = listed(cells, capacity)
     entries = zip(cells.keys.tolist(), cells.weights.tolist())
-    for place, of_place in groupby(entries, key=lambda entry: entry[0] >> 2):
+    for pair, of_pair in groupby(entries, key=lambda entry: entry[0] >> 2):
         weights = [0.0] * 4
-        for key, weight in of_place:
+        for key, weight in of_pair:
             weights[key & 3] = weight
-        yield place // KEY_CAPACITY, place % KEY_CAPACITY, *weights
+        yield pair // KEY_CAPACITY, pair % KEY_CAPACITY, *weights
 
 
 def new_log(rows: int) -> Log:

@@ -89,8 +89,8 @@ class StateTable(NamedTuple):
         """
         for name, column in self._columns().items():
             if name in arrays:
-                given = {name: arrays[name]}
-                copy_rows(given, slice(None), {name: column}, slice(len(arrays[name])))
+                source = {name: arrays[name]}
+                copy_rows(source, slice(None), {name: column}, slice(len(arrays[name])))
 
     def _columns(self) -> dict[str, Any]:
         if isinstance(self.content, np.ndarray) and self.content.dtype.names is None:
@@ -164,7 +164,7 @@ class RowAllocator:
 
     def named(self) -> Iterator[tuple[str, Any]]:
         """The tables that are state, by their names in snapshots."""
-        return ((name, one.table) for name, one in self.attributes() if name)
+        return ((name, table_attribute.table) for name, table_attribute in self.attributes() if name)
 
     def state_tables(self, prefix: str, key: Key, space: tuple[Any, ...]) -> Iterator[StateTable]:
         """The same with this key and `space`; the names of all begin with `prefix`."""
@@ -175,8 +175,8 @@ class RowAllocator:
         """Give out a run of empty rows; returns the first of them."""
         if free := self._free.get(count):
             first = heappop(free)
-            for _, one in self.attributes():
-                for column in columns_of(one.table).values():
+            for _, table_attribute in self.attributes():
+                for column in columns_of(table_attribute.table).values():
                     column[first : first + count] = 0
             return first
         first = self.rows
@@ -191,13 +191,15 @@ class RowAllocator:
 
     def grow(self, rows: int) -> None:
         """Make room for at least `rows` rows in all tables; new rows are empty."""
-        for _, one in self.attributes():
-            setattr(one.holder, one.attribute, grown(one.table, rows))
-        self._room = min(lengths_of(one.table for _, one in self.attributes()), default=rows)
+        for _, table_attribute in self.attributes():
+            setattr(table_attribute.holder, table_attribute.attribute, grown(table_attribute.table, rows))
+        self._room = min(
+            lengths_of(table_attribute.table for _, table_attribute in self.attributes()), default=rows
+        )
 
-    def adopt(self, other: Any, rows: Any, new_rows: Any) -> list[Any]:
+    def adopt(self, source: Any, rows: Any, new_rows: Any) -> list[Any]:
         """Copy `rows` of an earlier state to `new_rows`; returns what starts empty, because it is new."""
-        former, missing = dict(other.named()), []
+        former, missing = dict(source.named()), []
         for name, table in self.named():
             if name in former:
                 copy_rows(former[name], rows, table, new_rows)

@@ -53,8 +53,8 @@ def _edge(k: int) -> float:
     low, high = _TINY[-1], 0.5
     for _ in range(_HALVINGS):
         p = (low + high) / 2
-        place = _BY_DIFFERENCE * p + _BY_RATIO * (1 + math.log(p / (1 - p)) / _RANGE)
-        low, high = (p, high) if place < k else (low, p)
+        position = _BY_DIFFERENCE * p + _BY_RATIO * (1 + math.log(p / (1 - p)) / _RANGE)
+        low, high = (p, high) if position < k else (low, p)
     return float(f"{low:.6g}")
 
 
@@ -191,8 +191,8 @@ def bin_of(confidence: float) -> int:
     """
     scaled = confidence * BINS
     whole = int(scaled)
-    place = whole if whole < scaled else whole - 1
-    return min(BINS - 1, max(0, place))
+    bin_number = whole if whole < scaled else whole - 1
+    return min(BINS - 1, max(0, bin_number))
 
 
 @inner
@@ -202,11 +202,11 @@ def confidence_bin(confidence: float) -> int:
     >>> confidence_bin(0.0), confidence_bin(0.5), confidence_bin(0.99)
     (1, 3, 10)
     """
-    place = 1
+    bin_number = 1
     for bound in CONFIDENCE_BOUNDS:
         if confidence >= bound:
-            place += 1
-    return place
+            bin_number += 1
+    return bin_number
 
 
 @inner
@@ -232,13 +232,13 @@ def add_probabilities(
     """
     of_right = sign if right else 0.0
     if scored & outcomes.SCORED:
-        place = bin_of(confidence)
+        bin_number = bin_of(confidence)
         sums[SCORED] += sign
         add_exactly(sums, rests, LOG_LOSS, sign * log_loss)
         add_exactly(sums, rests, BRIER, sign * brier)
-        sums[IN_BIN + place] += sign
-        add_exactly(sums, rests, CONFIDENCE + place, sign * confidence)
-        sums[RIGHT + place] += of_right
+        sums[IN_BIN + bin_number] += sign
+        add_exactly(sums, rests, CONFIDENCE + bin_number, sign * confidence)
+        sums[RIGHT + bin_number] += of_right
         if scored & outcomes.RANKED:
             sums[RANKED] += sign
             if scored & outcomes.IN_TOP:
@@ -338,8 +338,8 @@ def add_label(sums: Floats, rests: Floats, sign: float, y: float) -> float:
 @inner
 def read_exactly(sums: Floats, rests: Floats, into: Floats) -> None:
     """Write exact sums as floats; for regression, the label's mean and spread replace Σy and Σy²."""
-    for place in range(len(into)):
-        into[place] = nearest(sums, rests, place)
+    for index in range(len(into)):
+        into[index] = nearest(sums, rests, index)
     if len(into) > SPREAD and into[SCORED] > 0.0:
         n, total = into[SCORED], parts_of(sums, rests, MEAN)
         into[LABELS] = n
@@ -347,13 +347,13 @@ def read_exactly(sums: Floats, rests: Floats, into: Floats) -> None:
         into[SPREAD] = spread_of(n, total, parts_of(sums, rests, REST))
 
 
-def sums_of(given: dict[int, float]) -> Floats:
+def sums_of(values: dict[int, float]) -> Floats:
     """A vector of sums with these at their places, 0 elsewhere.
 
     >>> sums_of({SCORED: 4, LOG_LOSS: 3})[:3].tolist()
     [4.0, 3.0, 0.0]
     """
     sums = np.zeros(SIZE)
-    for place, value in given.items():
-        sums[place] = value
+    for index, value in values.items():
+        sums[index] = value
     return sums

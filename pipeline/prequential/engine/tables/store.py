@@ -107,9 +107,9 @@ def schedule(wheels: Wheels, links: Links, stream: int, instance: int, deadline:
     """
     links.deadline[instance] = deadline
     now = _number(clock)
-    at = max(_number(min(deadline, NEVER) + 1), now)  # the first clock at which it is due
-    level = _level(at ^ now)
-    digit = (at >> (BITS * level)) & _MASK
+    due_number = max(_number(min(deadline, NEVER) + 1), now)  # the first clock at which it is due
+    level = _level(due_number ^ now)
+    digit = (due_number >> (BITS * level)) & _MASK
     bucket = level * BUCKETS + digit
     first = wheels.first[stream, bucket]
     links.next[instance] = first
@@ -122,7 +122,7 @@ def schedule(wheels: Wheels, links: Links, stream: int, instance: int, deadline:
     wheels.first[stream, bucket] = instance
     # A clock that comes to a bucket must empty it, even if nothing in it is due yet: the clock's digits
     # change.
-    due = (at >> (BITS * level) << (BITS * level)) - OFFSET - 1
+    due = (due_number >> (BITS * level) << (BITS * level)) - OFFSET - 1
     if due < wheels.next_due[stream]:
         wheels.next_due[stream] = due
 

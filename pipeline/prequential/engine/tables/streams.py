@@ -169,10 +169,22 @@ class Entities(NamedTuple):
 
 #: As of streams.
 ENTITY_STATE = (
-    "outcomes", "revisions", "newest_ts", "newest_change", "changed", "began", "late", "expired",
-    "at_horizon", "duplicate",
-    "version", "judged", "disagreement",
-    "version_since", "version_ts", "twofold",
+    "outcomes",
+    "revisions",
+    "newest_ts",
+    "newest_change",
+    "changed",
+    "began",
+    "late",
+    "expired",
+    "at_horizon",
+    "duplicate",
+    "version",
+    "judged",
+    "disagreement",
+    "version_since",
+    "version_ts",
+    "twofold",
 )
 ENTITY_PLACES = ("stream", "plan", "first", "segments")
 

@@ -26,10 +26,10 @@ from prequential.topics.foreign_json import Unreadable, converted, reader
 EVERY = "all"
 
 
-def parse_detector(text: str, where: str = "--detector") -> list[DetectorConfig]:
+def parse_detector(text: str, argument: str = "--detector") -> list[DetectorConfig]:
     """Parse `NAME [SIGNAL] [PARAMETER=VALUE ...]`; the name `all` gives every detector that fits the signal.
 
-    Raises UsageError, which names the problem and `where`.
+    Raises UsageError, which names the problem and `argument`.
 
     >>> [one] = parse_detector("adwin delta=0.01 signal=window:100:f1")
     >>> name_of(one)
@@ -42,7 +42,7 @@ def parse_detector(text: str, where: str = "--detector") -> list[DetectorConfig]
     try:
         return _detectors(text.split())
     except ValueError as error:
-        raise UsageError(f"{where} {text!r}: {error}") from error
+        raise UsageError(f"{argument} {text!r}: {error}") from error
 
 
 def _detectors(words: Sequence[str]) -> list[DetectorConfig]:
@@ -52,35 +52,39 @@ def _detectors(words: Sequence[str]) -> list[DetectorConfig]:
     signal = "error"
     if following and "=" not in following[0]:
         signal = parse_signal(following.pop(0))
-    given: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for word in following:
         key, equals, text = word.partition("=")
         if not equals:
             raise ValueError(f"{word!r}: expected PARAMETER=VALUE")
         if key == "signal":
             signal = parse_signal(text)
-        elif key in given:
+        elif key in values:
             raise ValueError(f"{key} is there twice")
         else:
-            given[key] = _value(text)
+            values[key] = _value(text)
     if name == EVERY:
-        if given:
-            raise ValueError(f"{next(iter(given))!r}: expected no parameters with {EVERY}")
-        fitting = (one for one in DETECTORS if signal == "error" or not DETECTORS[one].binary)
-        return [DetectorConfig(one, signal) for one in fitting]
+        if values:
+            raise ValueError(f"{next(iter(values))!r}: expected no parameters with {EVERY}")
+        fitting = (
+            detector_name
+            for detector_name in DETECTORS
+            if signal == "error" or not DETECTORS[detector_name].binary
+        )
+        return [DetectorConfig(detector_name, signal) for detector_name in fitting]
     declared = DETECTORS[name]
-    parameters = {one.name: one for one in declared.parameters}
-    for key, value in given.items():
+    parameters = {parameter.name: parameter for parameter in declared.parameters}
+    for key, value in values.items():
         if key not in parameters:
             raise ValueError(f"unknown parameter {key!r}; known: signal, {', '.join(parameters)}")
         try:
-            given[key] = parameters[key].parse(value)
+            values[key] = parameters[key].parse(value)
         except ValueError as error:
             raise ValueError(f"{key}: {error}") from error
-    if problem := declared.problem(declared.complete(given)):
+    if problem := declared.problem(declared.complete(values)):
         raise ValueError(problem)
-    fixed = declared.threshold is not None and declared.threshold.name in given
-    return [DetectorConfig(name, signal, declared.changed(given), fixed)]
+    fixed = declared.threshold is not None and declared.threshold.name in values
+    return [DetectorConfig(name, signal, declared.changed(values), fixed)]
 
 
 def _value(text: str) -> Value:
@@ -105,25 +109,27 @@ def name_of(detector: DetectorConfig) -> str:
     return " ".join([detector.detector, detector.signal, *shown])
 
 
-def with_detectors(config: Config, detectors: Sequence[DetectorConfig], where: str = "--detector") -> Config:
+def with_detectors(
+    config: Config, detectors: Sequence[DetectorConfig], argument: str = "--detector"
+) -> Config:
     """Return the configuration with these detectors for all streams whose task they fit.
 
     They replace all configured detectors, including the tests of objectives.
-    Raises UsageError, which names `where`, for a detector that fits no stream or is given twice.
+    Raises UsageError, which names `argument`, for a detector that fits no stream or is given twice.
     """
-    names = [name_of(one) for one in detectors]
+    names = [name_of(detector) for detector in detectors]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"{where} {name!r} is there twice")
+            raise UsageError(f"{argument} {name!r} is there twice")
     settings = [config.defaults, *config.streams.values()]
-    for one in detectors:
-        problems = [unfit(one, some) for some in settings]
+    for detector in detectors:
+        problems = [unfit(detector, stream_config) for stream_config in settings]
         if all(problems):
-            raise UsageError(f"{where} {name_of(one)!r}: {problems[0]}")
+            raise UsageError(f"{argument} {name_of(detector)!r}: {problems[0]}")
 
-    def changed(some: StreamConfig) -> StreamConfig:
-        some = replace(some, detectors=tuple(detectors), objective=None)
-        return replace(some, detectors=detectors_of_task(some))
+    def changed(stream_config: StreamConfig) -> StreamConfig:
+        stream_config = replace(stream_config, detectors=tuple(detectors), objective=None)
+        return replace(stream_config, detectors=detectors_of_task(stream_config))
 
     return config.with_each(changed)
 
@@ -187,7 +193,7 @@ def judge(alarms: Ints, changes: Sequence[SequenceChange], outcomes: int, tolera
     changes = [change for change in changes if change.outcome < outcomes]
     delays: list[int | None] = []
     within = windows = 0
-    for change, following in zip(changes, [*(one.outcome for one in changes[1:]), outcomes]):
+    for change, following in zip(changes, [*(next_change.outcome for next_change in changes[1:]), outcomes]):
         end = min(change.outcome + change.width + tolerance, following)
         first, last = np.searchsorted(alarms, [change.outcome, end], side="right").tolist()
         delays.append(int(alarms[first]) - change.outcome if last > first else None)
@@ -210,23 +216,24 @@ def scores(runs: Iterable[Judged], longest: int) -> DetectionScores:
     """
     runs = list(runs)
     delays = [delay for run in runs for delay in run.delays]
-    known = [delay for delay in delays if delay is not None]
+    detected_delays = [delay for delay in delays if delay is not None]
     false_alarms, quiet = sum(run.false_alarms for run in runs), sum(run.quiet for run in runs)
-    detected = len(known)
+    detected = len(detected_delays)
     return DetectionScores(
         runs=len(runs), changes=len(delays), found=detected, probability=_share(detected, len(delays)),
         false_alarms=false_alarms, repeated=sum(run.repeated for run in runs),
-        false_alarms_per_10000=_share(PER * false_alarms, quiet), delay_mean=_share(sum(known), detected),
-        delay_median=float(np.median(known)) if known else None,
-        delay_normalised=_share(sum(known), detected * longest),
+        false_alarms_per_10000=_share(PER * false_alarms, quiet),
+        delay_mean=_share(sum(detected_delays), detected),
+        delay_median=float(np.median(detected_delays)) if detected_delays else None,
+        delay_normalised=_share(sum(detected_delays), detected * longest),
         precision=_share(detected, detected + false_alarms),
         f1=_share(2 * detected, detected + false_alarms + len(delays)) if delays else None,
         delays=[run.delays for run in runs],
     )  # fmt: skip
 
 
-def _share(some: float, whole: int) -> float | None:
-    return some / whole if whole else None
+def _share(part: float, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
 _OUTCOMES = re.compile("[0-9]{1,9}(,[0-9]{1,9})*")
@@ -256,7 +263,7 @@ class KnownChange(msgspec.Struct, forbid_unknown_fields=True):
         """
         names = (past.stream, past.model, past.segment, past.stage)
         asked = (self.stream, self.model, self.segment, self.stage)
-        if any(one is not None and one != its for one, its in zip(asked, names)):
+        if any(asked_name is not None and asked_name != its for asked_name, its in zip(asked, names)):
             return None
         outcome = self.outcome
         if outcome is None:
@@ -292,13 +299,13 @@ def parse_outcomes(text: str) -> list[KnownChange]:
 
     Raises UsageError if the text is not such a list.
     """
-    return [parse_known(int(one), f"--changes {text!r}") for one in text.split(",")]
+    return [parse_known(int(outcome), f"--changes {text!r}") for outcome in text.split(",")]
 
 
-def parse_known(given: int | Mapping[str, Any], where: str) -> KnownChange:
+def parse_known(declared: int | Mapping[str, Any], argument: str) -> KnownChange:
     """Return a change after an outcome (counted from 1), or with the fields of a line of a file.
 
-    Raises UsageError, which names `where`.
+    Raises UsageError, which names `argument`.
 
     >>> parse_known({"outcome": 5, "model": "m"}, "changes[0]").model
     'm'
@@ -308,13 +315,13 @@ def parse_known(given: int | Mapping[str, Any], where: str) -> KnownChange:
     prequential.topics.errors.UsageError: changes[0]: outcome 0: expected at least 1, the last one ...
     """
     try:
-        if not isinstance(given, Mapping):
-            given = {"outcome": given}
-        known = converted(given, KnownChange)
-        known.check()
+        if not isinstance(declared, Mapping):
+            declared = {"outcome": declared}
+        change = converted(declared, KnownChange)
+        change.check()
     except ValueError as error:
-        raise UsageError(f"{where}: {error}") from error
-    return known
+        raise UsageError(f"{argument}: {error}") from error
+    return change
 
 
 _fields_of = reader(dict[str, Any])
@@ -334,20 +341,20 @@ def parse_lines(path: str, lines: Iterable[bytes]) -> list[KnownChange]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        where = f"{path} line {number}"
+        line_name = f"{path} line {number}"
         try:
-            given = _fields_of(line)
+            fields = _fields_of(line)
         except Unreadable as error:
-            raise UsageError(f"{where}: {error}") from error
-        changes.append(parse_known(given, where))
+            raise UsageError(f"{line_name}: {error}") from error
+        changes.append(parse_known(fields, line_name))
     if not changes:
-        raise UsageError(f"{path} has no changes: expected JSON lines such as {{\"outcome\": 15000}}")
+        raise UsageError(f'{path} has no changes: expected JSON lines such as {{"outcome": 15000}}')
     return changes
 
 
-def changes_of(known: Sequence[KnownChange], past: PastSequence) -> list[SequenceChange]:
+def changes_of(known_changes: Sequence[KnownChange], past: PastSequence) -> list[SequenceChange]:
     """Return the changes of a sequence, in order; if several follow one outcome, only the widest one."""
-    changes = [change for one in known if (change := one.change(past)) is not None]
+    changes = [change for known_change in known_changes if (change := known_change.change(past)) is not None]
     return list({change.outcome: change for change in sorted(changes)}.values())
 
 
@@ -358,8 +365,8 @@ class Injection(NamedTuple):
     change: SequenceChange
 
 
-def parse_injection(text: str, where: str = "--inject") -> Injection:
-    """Parse `abrupt:RISE@OUTCOME` or `gradual:RISE@OUTCOME+WIDTH`; raises UsageError, which names `where`.
+def parse_injection(text: str, argument: str = "--inject") -> Injection:
+    """Parse `abrupt:RISE@OUTCOME` or `gradual:RISE@OUTCOME+WIDTH`; raises UsageError, which names `argument`.
 
     >>> parse_injection("abrupt:0.05@5000")
     Injection(rise=0.05, change=SequenceChange(outcome=5000, width=0))
@@ -371,7 +378,7 @@ def parse_injection(text: str, where: str = "--inject") -> Injection:
     change = SequenceChange(int(outcome), int(width or 0))
     if not match or (kind == "gradual") != (change.width > 0) or not float(rise) or not change.outcome:
         raise UsageError(
-            f"{where} {text!r}: expected abrupt:RISE@OUTCOME or gradual:RISE@OUTCOME+WIDTH, "
+            f"{argument} {text!r}: expected abrupt:RISE@OUTCOME or gradual:RISE@OUTCOME+WIDTH, "
             "e.g. abrupt:0.05@5000, all above 0"
         )
     return Injection(float(rise), change)
@@ -385,6 +392,8 @@ def profile(injections: Sequence[Injection], outcomes: int) -> Floats:
     """
     number = np.arange(1, outcomes + 1)
     rise = np.zeros(outcomes)
-    for one in injections:
-        rise += one.rise * np.clip((number - one.change.outcome) / max(1, one.change.width), 0.0, 1.0)
+    for injection in injections:
+        rise += injection.rise * np.clip(
+            (number - injection.change.outcome) / max(1, injection.change.width), 0.0, 1.0
+        )
     return rise

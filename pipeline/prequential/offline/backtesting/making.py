@@ -43,14 +43,14 @@ def alarms_of(past: PastSequence, runs: Iterable[tuple[str, Log]]) -> Iterator[l
         row = plan.take(0, 0, past.stream, past.model, past.segment, name)
         raised = plan.consume(log, np.arange(len(log.number), dtype=np.int32), past.positives)
         count = int(raised.raised[0])
-        places, detectors = raised.place[:count] + 1, raised.detector[:count]
-        yield [places[detectors == one].astype(np.int64) for one in range(len(plan.watches))]
+        outcomes, detectors = raised.position[:count] + 1, raised.detector[:count]
+        yield [outcomes[detectors == detector].astype(np.int64) for detector in range(len(plan.watches))]
         plan.free(row)
 
 
 def length_of(injections: Sequence[detection.Injection], tolerance: int) -> int:
     """Return the number of outcomes in a run, which ends with the last change's window."""
-    return max(one.change.outcome + one.change.width for one in injections) + tolerance
+    return max(injection.change.outcome + injection.change.width for injection in injections) + tolerance
 
 
 def inject(
@@ -63,19 +63,19 @@ def inject(
     """
     length = length_of(injections, tolerance)
     rise = detection.profile(injections, length)
-    changes: list[detection.SequenceChange] = sorted(one.change for one in injections)
+    changes: list[detection.SequenceChange] = sorted(injection.change for injection in injections)
     block = block or block_length(past.loss)
 
     def runs() -> Iterator[tuple[str, Log]]:
         for seed in range(1, seeds + 1):
             random = generator(seed, past.stream, past.partition, past.model, past.segment, past.stage)
-            places = blocks(random, len(past), length, block)
-            yield str(seed), log_of(past, risen(random, past, places, rise))
+            indices = blocks(random, len(past), length, block)
+            yield str(seed), log_of(past, risen(random, past, indices, rise))
 
     by_detector: list[list[detection.Judged]] = [[] for _ in every_detector(past.config)]
     for alarms in alarms_of(past, runs()):
-        for place, raised in enumerate(alarms):
-            by_detector[place].append(detection.judge(raised, changes, length, tolerance))
+        for detector_index, raised in enumerate(alarms):
+            by_detector[detector_index].append(detection.judge(raised, changes, length, tolerance))
     return by_detector
 
 
@@ -128,7 +128,8 @@ class _Tally:
 
 
 def on_the_past(
-    sequences: Sequence[PastSequence], alarms: Iterable[Alarm], known: Sequence[detection.KnownChange],
+    sequences: Sequence[PastSequence], alarms: Iterable[Alarm],
+    known_changes: Sequence[detection.KnownChange],
     tolerance: int, incidents: Iterable[Incident] = (),
 ) -> reports.PastAlarms:  # fmt: skip
     """Return the alarms on each sequence and, where changes are known, how well each detector found them.
@@ -141,64 +142,75 @@ def on_the_past(
     for alarm in alarms:
         by_sequence.setdefault(_key(alarm), []).append(alarm)
     opened: dict[Key, list[int]] = {}
-    for incident in {one.id: one for one in incidents}.values():
+    for incident in {message.id: message for message in incidents}.values():
         opened.setdefault(_key(incident), []).append(incident.opened["outcome"])
-    tally = _Tally(judged=bool(known))
+    tally = _Tally(judged=bool(known_changes))
     watched = []
     for past in sequences:
         past_alarms = by_sequence.get(_key(past), [])
-        changes = detection.changes_of(known, past)
+        changes = detection.changes_of(known_changes, past)
         detectors = every_detector(past.config)
         names = {}
-        for one in detectors:
-            params = DETECTORS[one.detector].params(one.params)  # as alarms have them
-            names[_what(one.detector, one.signal, params)] = detection.name_of(one)
+        for detector in detectors:
+            params = DETECTORS[detector.detector].params(detector.params)  # as alarms have them
+            names[_what(detector.detector, detector.signal, params)] = detection.name_of(detector)
         raised = [names[_what(alarm.detector, alarm.signal, alarm.params)] for alarm in past_alarms]
         for name in names.values():
-            places = np.array([a.outcome for a, by in zip(past_alarms, raised) if by == name], dtype=np.int64)
-            tally.add_alarms(name, places, changes, len(past), tolerance)
-        if known:
+            outcomes = np.array(
+                [a.outcome for a, by in zip(past_alarms, raised) if by == name], dtype=np.int64
+            )
+            tally.add_alarms(name, outcomes, changes, len(past), tolerance)
+        if known_changes:
             tally.add_baselines(changes, len(past), tolerance)
-        if known and _is_watched(past):
-            places = np.array(opened.get(_key(past), []), dtype=np.int64)
-            tally.add_alarms(reports.INCIDENTS, places, changes, len(past), tolerance)
+        if known_changes and _is_watched(past):
+            outcomes = np.array(opened.get(_key(past), []), dtype=np.int64)
+            tally.add_alarms(reports.INCIDENTS, outcomes, changes, len(past), tolerance)
         watched.append(
             reports.Watched(
                 past.stream, past.partition, past.model, past.segment, past.stage, len(past),
                 [change.outcome for change in changes], past_alarms, raised,
             )
         )  # fmt: skip
-    longest = tolerance + max((one.width for one in known), default=0)
+    longest = tolerance + max((change.width for change in known_changes), default=0)
     return reports.PastAlarms(watched, tally.lines(longest), longest)
 
 
 def incidents_of(past: Sequence[PastSequence], messages: Iterable[Incident]) -> reports.PastIncidents:
     """Return the incidents of these sequences' models, with grades; `messages` are of the same replay."""
-    newest = {one.id: one for one in messages}
+    newest = {incident.id: incident for incident in messages}
     spans = {
-        (one.stream, one.partition, one.model): int(one.ts.max() - one.ts.min())
-        for one in past if one.segment is None and len(one)
+        (sequence.stream, sequence.partition, sequence.model): int(sequence.ts.max() - sequence.ts.min())
+        for sequence in past if sequence.segment is None and len(sequence)
     }  # fmt: skip
-    found = [one for one in newest.values() if (one.stream, one.partition, one.model) in spans]
-    lasted = [one.grade == LASTING for one in found if one.status != OPEN or one.grade == LASTING]
-    untimed = any(one.untimed is True for one in newest.values())
+    incidents = [
+        incident
+        for incident in newest.values()
+        if (incident.stream, incident.partition, incident.model) in spans
+    ]
+    lasted = [
+        incident.grade == LASTING
+        for incident in incidents
+        if incident.status != OPEN or incident.grade == LASTING
+    ]
+    untimed = any(incident.untimed is True for incident in newest.values())
     model_months = None if untimed else sum(spans.values()) / _MONTH
-    return reports.PastIncidents(found, model_months, len(lasted), sum(lasted))
+    return reports.PastIncidents(incidents, model_months, len(lasted), sum(lasted))
 
 
 def injected(
-    sequences: Sequence[PastSequence], injections: Sequence[detection.Injection], given: Sequence[str],
+    sequences: Sequence[PastSequence], injections: Sequence[detection.Injection],
+    injection_texts: Sequence[str],
     seeds: int, tolerance: int, block: int | None,
 ) -> reports.Injected:  # fmt: skip
     """Return how detectors perform in streams like these, with rises of the error at known outcomes.
 
-    `given` is the text of the rises, and `seeds` the number of streams made from each sequence. An alarm
-    finds a change up to `tolerance` outcomes after its end. `block`: see `BacktestOptions`.
+    `injection_texts` is the text of the rises, and `seeds` the number of streams made from each sequence. An
+    alarm finds a change up to `tolerance` outcomes after its end. `block`: see `BacktestOptions`.
     """
     tally = _Tally(judged=True)
     length = length_of(injections, tolerance)
     left_out = []
-    changes = sorted(one.change for one in injections)
+    changes = sorted(injection.change for injection in injections)
     for past in sequences:
         try:
             by_detector = inject(past, injections, seeds, tolerance, block)
@@ -207,12 +219,12 @@ def injected(
             left_out.append(f"{names}: {error}")
             continue
         for detector, judged in zip(every_detector(past.config), by_detector):
-            found = sum(delay is not None for one in judged for delay in one.delays)
-            alarms = found + sum(one.false_alarms + one.repeated for one in judged)
+            detected = sum(delay is not None for run in judged for delay in run.delays)
+            alarms = detected + sum(run.false_alarms + run.repeated for run in judged)
             tally.add(detection.name_of(detector), seeds * length, alarms, judged)
         tally.add_baselines(changes, length, tolerance, seeds)
-    window = tolerance + max(one.change.width for one in injections)
-    return reports.Injected(list(given), seeds, length, tally.lines(window), window, left_out)
+    window = tolerance + max(injection.change.width for injection in injections)
+    return reports.Injected(list(injection_texts), seeds, length, tally.lines(window), window, left_out)
 
 
 def _is_watched(past: PastSequence) -> bool:
@@ -222,8 +234,8 @@ def _is_watched(past: PastSequence) -> bool:
     return budgeted and past.segment is None and bool(stages) and past.stage == watched_stage(stages)
 
 
-def _key(one: Alarm | Incident | PastSequence) -> Key:
-    return one.stream, one.partition, one.model, one.segment, one.stage
+def _key(subject: Alarm | Incident | PastSequence) -> Key:
+    return subject.stream, subject.partition, subject.model, subject.segment, subject.stage
 
 
 def _what(detector: str, signal: str, params: dict[str, Any]) -> tuple[Any, ...]:
@@ -256,7 +268,7 @@ class BacktestOptions(NamedTuple):
                 raise UsageError(
                     f"{spelled(name)} is about streams that are made: expected {spelled('inject')} as well"
                 )
-        if len({one.change.outcome for one in self.injections}) < len(self.injections):
+        if len({injection.change.outcome for injection in self.injections}) < len(self.injections):
             raise UsageError(f"{spelled('inject')}: expected one rise after an outcome, here are two")
 
 
@@ -270,14 +282,14 @@ def backtest(
     `spelled` does. `tell` gets a sentence for each sequence from which no streams can be made. Raises
     WorkError if no detector is configured, no change lies within a sequence, or no streams can be made.
     """
-    if not any(every_detector(one.config) for one in past):
+    if not any(every_detector(sequence.config) for sequence in past):
         raise WorkError(f"no detector is configured for what was evaluated: expected {spelled('detector')}")
     messages = list(messages)
-    alarms = [one for one in messages if isinstance(one, Alarm)]
-    incidents = [one for one in messages if isinstance(one, Incident)]
+    alarms = [message for message in messages if isinstance(message, Alarm)]
+    incidents = [message for message in messages if isinstance(message, Incident)]
     watched = on_the_past(past, alarms, asked.changes, asked.tolerance, incidents)
     report = reports.BacktestReport(asked.tolerance, watched, incidents_of(past, incidents), None)
-    if asked.changes and not any(one.changes for one in report.past.sequences):
+    if asked.changes and not any(sequence.changes for sequence in report.past.sequences):
         longest = max(map(len, past))
         raise WorkError(
             f"no change of {spelled('changes')} lies within a sequence: the longest has {longest} outcomes"

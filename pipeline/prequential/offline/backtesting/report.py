@@ -102,10 +102,10 @@ class BacktestReport(msgspec.Struct):
 def tables(report: BacktestReport) -> Iterator[Table]:
     """Yield a backtest as tables for people: on the past, its alarms by outcome, and with injected rises."""
     past = report.past
-    outcomes = sum(one.outcomes for one in past.sequences)
+    outcomes = sum(sequence.outcomes for sequence in past.sequences)
     title = f"on the past: {outcomes:,} outcomes of {_plural(len(past.sequences), 'sequence')}"
     yield _lines(past.lines, title)
-    if any(one.alarms for one in past.sequences):
+    if any(sequence.alarms for sequence in past.sequences):
         yield _alarms(past.sequences)
     yield _incidents(report.incidents)
     if report.injected is not None:
@@ -152,15 +152,19 @@ def _alarms(sequences: Iterable[Watched]) -> Table:
     grid.add_column("at outcomes", overflow="fold")
     grid.add_column("first at", no_wrap=True)
     rows = []
-    for one in sequences:
+    for sequence in sequences:
         by_detector: dict[str, list[Alarm]] = {}
-        for alarm, detector in zip(one.alarms, one.detectors):
+        for alarm, detector in zip(sequence.alarms, sequence.detectors):
             by_detector.setdefault(detector, []).append(alarm)
-        names = " ".join(printable(name) for name in (one.stream, one.model, one.segment, one.stage) if name)
+        names = " ".join(
+            printable(name)
+            for name in (sequence.stream, sequence.model, sequence.segment, sequence.stage)
+            if name
+        )
         for detector, alarms in by_detector.items():
-            at = [f"{alarm.outcome:,}" for alarm in alarms[:_PLACES]]
-            at += ["…"] if len(alarms) > _PLACES else []
-            rows.append([names, detector, f"{len(alarms):,}", " ".join(at), clock(alarms[0].ts)])
+            outcome_texts = [f"{alarm.outcome:,}" for alarm in alarms[:_PLACES]]
+            outcome_texts += ["…"] if len(alarms) > _PLACES else []
+            rows.append([names, detector, f"{len(alarms):,}", " ".join(outcome_texts), clock(alarms[0].ts)])
     return _with_rows(grid, rows)
 
 
@@ -177,12 +181,13 @@ def _incidents(past: PastIncidents) -> Table:
         grid.add_column(head, justify="right")
     grid.add_column("grade")
     rows = []
-    for one in past.incidents:
-        grade = str(one.grade) if one.grade else ""
+    for incident in past.incidents:
+        grade = str(incident.grade) if incident.grade else ""
         rows.append([
-            f"{printable(one.stream)} {printable(one.model)}", _at(one, one.opened),
-            _at(one, one.change_point), _number(one.before["level"], 3), _number(one.after["level"], 3),
-            _clusters(one), grade,
+            f"{printable(incident.stream)} {printable(incident.model)}", _at(incident, incident.opened),
+            _at(incident, incident.change_point), _number(incident.before["level"], 3),
+            _number(incident.after["level"], 3),
+            _clusters(incident), grade,
         ])  # fmt: skip
     return _with_rows(grid, rows)
 
@@ -195,16 +200,16 @@ def _with_rows(grid: Table, rows: Sequence[Sequence[str]]) -> Table:
     return grid
 
 
-def _at(one: Incident, place: dict[str, int]) -> str:
-    return f"outcome {place['outcome']:,}" if one.untimed else clock(place["ts"])
+def _at(incident: Incident, place: dict[str, int]) -> str:
+    return f"outcome {place['outcome']:,}" if incident.untimed else clock(place["ts"])
 
 
-def _clusters(one: Incident) -> str:
+def _clusters(incident: Incident) -> str:
     """Return the number of clusters on which the decision is based, and their length."""
-    if not one.cluster:
+    if not incident.cluster:
         return "-"
-    length = "" if one.untimed else f" of {shown_duration(int(one.cluster['length_ms']))}"
-    return f"{one.cluster['after']:,}{length}"
+    length = "" if incident.untimed else f" of {shown_duration(int(incident.cluster['length_ms']))}"
+    return f"{incident.cluster['after']:,}{length}"
 
 
 def new_grid(title: str) -> Table:
@@ -245,18 +250,27 @@ def plot(report: BacktestReport, sequences: Sequence[PastSequence]) -> str:
 
 def _past(report: BacktestReport, sequences: Sequence[PastSequence]) -> Iterator[Plot]:
     watched = report.past.sequences
-    order = sorted(range(len(watched)), key=lambda place: -len(watched[place].alarms))
-    for place in sorted(order[:_DRAWN]):
-        one = watched[place]
-        sequence = sequences[place]
+    order = sorted(range(len(watched)), key=lambda index: -len(watched[index].alarms))
+    for index in sorted(order[:_DRAWN]):
+        watched_sequence = watched[index]
+        sequence = sequences[index]
         marks: dict[str, list[int]] = {name_of(detector): [] for detector in every_detector(sequence.config)}
-        for alarm, detector in zip(one.alarms, one.detectors):
+        for alarm, detector in zip(watched_sequence.alarms, watched_sequence.detectors):
             marks[detector].append(alarm.outcome)
-        window = min(one.outcomes, max(_LEAST, int(_SHARE * one.outcomes)))
-        names = ", ".join(name for name in (one.stream, one.model, one.segment, one.stage) if name)
+        window = min(watched_sequence.outcomes, max(_LEAST, int(_SHARE * watched_sequence.outcomes)))
+        names = ", ".join(
+            name
+            for name in (
+                watched_sequence.stream,
+                watched_sequence.model,
+                watched_sequence.segment,
+                watched_sequence.stage,
+            )
+            if name
+        )
         title = f"{names}: mean loss of {window:,} outcomes, and alarms"
         lines = lines_by_outcome({"": _mean_loss(sequence.loss, window)})
-        yield Plot(title, lines, bounds=(0.0, math.inf), marks=marks, dashed=one.changes)
+        yield Plot(title, lines, bounds=(0.0, math.inf), marks=marks, dashed=watched_sequence.changes)
 
 
 def _mean_loss(losses: Floats, window: int) -> Floats:
@@ -274,8 +288,8 @@ def _delays(lines: Sequence[DetectorAlarms], window: int, title: str) -> Iterato
         scores = line.scores
         if scores is None or not scores.changes:
             continue
-        known = [delay for run in scores.delays for delay in run if delay is not None]
-        counts = np.bincount(known, minlength=window + 1)[: window + 1].cumsum()
+        detected_delays = [delay for run in scores.delays for delay in run if delay is not None]
+        counts = np.bincount(detected_delays, minlength=window + 1)[: window + 1].cumsum()
         name = f"{line.detector} ({scores.false_alarms_per_10000 or 0.0:,.2f} false per 10,000)"
         curves[name] = counts[1:] / scores.changes
     if curves:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.positives import positives_of_stream
-from prequential.engine.compiled.kernel import Floats, Ints, taken
+from prequential.engine.compiled.kernel import Floats, Ints, copy_of_rows
 from prequential.engine.detectors import signals
 from prequential.engine.measures.losses import SQUARED, own_column
 from prequential.engine.measures.per_class import Positives
@@ -126,7 +126,7 @@ def sequences(
             replay_topics,  # a broker's clients aren't needed else
         )
 
-        def dead_letter(letter: DeadLetter, *where: object) -> None:
+        def dead_letter(letter: DeadLetter, *origin: object) -> None:
             put(letter)
 
         replay_topics(config, put, dead_letter, progress, finish, metrics=False, past=True)
@@ -145,20 +145,20 @@ def _of_shard(shard: Shard) -> list[PastSequence]:
     """The sequences of a shard that messages are about."""
     catalog, past = shard.catalog, cast(PastOutcomes, shard.state.past)
     by_place = []
-    for entity, place, rows in past.sequences():
-        about = catalog.entities[entity]
-        if about is None:
+    for entity_row, stage_index, rows in past.sequences():
+        entity = catalog.entities[entity_row]
+        if entity is None:
             continue
-        stream = catalog.streams[about.stream]
-        stage = (stream.evaluated if about.age is None else (about.age,))[place]
+        stream = catalog.streams[entity.stream]
+        stage = (stream.evaluated if entity.age is None else (entity.age,))[stage_index]
         if stream.reports(stage):
-            watched = about.kind not in (BASELINE, BASELINE_AGE)
+            watched = entity.kind not in (BASELINE, BASELINE_AGE)
             sequence = PastSequence(
-                stream.name, shard.partition, about.model, about.segment, stage, stream.config,
+                stream.name, shard.partition, entity.model, entity.segment, stage, stream.config,
                 tuple(stream.class_names), positives_of_stream(catalog, stream), watched, rows,
             )  # fmt: skip
-            by_place.append((about.stream, about.kind, entity, place, sequence))
-    return [one[-1] for one in sorted(by_place, key=lambda one: one[:4])]
+            by_place.append((entity.stream, entity.kind, entity_row, stage_index, sequence))
+    return [entry[-1] for entry in sorted(by_place, key=lambda entry: entry[:4])]
 
 
 #: By which sequences can be chosen.
@@ -178,7 +178,7 @@ def read_past(
 
     `put` takes alarms. Raises WorkError if nothing was evaluated, or something can't be read.
     """
-    account = Account(place_of({one.kind: one for one in sources or ()}, config))
+    account = Account(place_of({source.kind: source for source in sources or ()}, config))
     past = sequences(config, sources, put, progress, account.add)
     summary = account.summary(None)
     if not past:
@@ -193,13 +193,15 @@ def watched(
 
     Raises WorkError if there is none of a name.
     """
-    chosen = [one for one in past if one.watched]
+    chosen = [sequence for sequence in past if sequence.watched]
     for name, asked in wanted.items():
         if asked is not None:
-            known = sorted({str(getattr(one, name)) for one in chosen})
-            chosen = [one for one in chosen if getattr(one, name) == asked]
+            names_there = sorted({str(getattr(sequence, name)) for sequence in chosen})
+            chosen = [sequence for sequence in chosen if getattr(sequence, name) == asked]
             if not chosen:
-                raise WorkError(f"no sequence of {spelled(name)} {asked!r}: there are {', '.join(known)}")
+                raise WorkError(
+                    f"no sequence of {spelled(name)} {asked!r}: there are {', '.join(names_there)}"
+                )
     return chosen
 
 
@@ -211,12 +213,12 @@ _SEED_DIGITS = 15
 
 
 class ResampledRun(NamedTuple):
-    """Outcomes of a past sequence by their places in it, (m,) int64 from 0, one after the other.
+    """Outcomes of a past sequence by their indices in it, (m,) int64 from 0, one after the other.
 
     `factors`, (m,), multiply regression errors; None: errors stay as they are.
     """
 
-    places: Ints
+    indices: Ints
     factors: Floats | None
 
 
@@ -253,11 +255,11 @@ def blocks(random: np.random.Generator, n: int, length: int, block: int) -> Ints
     [8, 9, 0, 2, 3, 4]
     """
     starts = random.integers(0, n, -(-length // block))
-    places: Ints = (starts[:, None] + np.arange(block)).ravel()[:length] % n
-    return places
+    indices: Ints = (starts[:, None] + np.arange(block)).ravel()[:length] % n
+    return indices
 
 
-def risen(random: np.random.Generator, past: PastSequence, places: Ints, rise: Floats) -> ResampledRun:
+def risen(random: np.random.Generator, past: PastSequence, indices: Ints, rise: Floats) -> ResampledRun:
     """The run of these places with its mean loss risen by `rise`, (m,) float64 from 0 on, at each outcome.
 
     For classification, correct outcomes become wrong ones, drawn from the past's own. Each is drawn
@@ -267,20 +269,20 @@ def risen(random: np.random.Generator, past: PastSequence, places: Ints, rise: F
     loss, most = past.loss, float(rise.max(initial=0.0))
     mean = float(loss.mean())
     if most == 0.0:
-        return ResampledRun(places, None)
+        return ResampledRun(indices, None)
     if past.numbers:
         if mean == 0.0:
             raise ValueError("no prediction was wrong, so there is no error to be multiplied")
         factors = 1.0 + rise / mean
-        return ResampledRun(places, np.sqrt(factors) if own_column(past.config) == SQUARED else factors)
+        return ResampledRun(indices, np.sqrt(factors) if own_column(past.config) == SQUARED else factors)
     if mean == 0.0:
         raise ValueError("no prediction was wrong, so there is none to take for those that become wrong")
     if mean + most > 1.0:
         raise ValueError(f"its error is {mean:.3g}, which can't rise by {most:.3g}")
     wrong = np.flatnonzero(loss > 0.0)
-    replaced = (loss[places] == 0.0) & (random.random(len(places)) * (1.0 - mean) < rise)
-    others = wrong[random.integers(0, len(wrong), len(places))]
-    return ResampledRun(np.where(replaced, others, places), None)
+    replaced = (loss[indices] == 0.0) & (random.random(len(indices)) * (1.0 - mean) < rise)
+    wrong_indices = wrong[random.integers(0, len(wrong), len(indices))]
+    return ResampledRun(np.where(replaced, wrong_indices, indices), None)
 
 
 def log_of(past: PastSequence, run: ResampledRun, since: int = 0) -> Log:
@@ -288,9 +290,9 @@ def log_of(past: PastSequence, run: ResampledRun, since: int = 0) -> Log:
 
     Its label times go on from `since` (ms), each outcome as long after the one before as it was in the past.
     """
-    log = taken(past.rows, run.places)
-    log.t1[:] = since + np.cumsum(past.gaps[run.places])
-    log.sequence[:], log.number[:] = 0, np.arange(1, len(run.places) + 1)
+    log = copy_of_rows(past.rows, run.indices)
+    log.t1[:] = since + np.cumsum(past.gaps[run.indices])
+    log.sequence[:], log.number[:] = 0, np.arange(1, len(run.indices) + 1)
     if run.factors is not None:
         log.error[:] *= run.factors
     return log

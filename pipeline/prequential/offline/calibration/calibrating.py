@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from prequential.configuration.settings.durations import DEFAULT_BUDGET, Budget, parse_budget
 from prequential.configuration.settings.streams import DetectorConfig, Value
-from prequential.engine.compiled.kernel import taken
+from prequential.engine.compiled.kernel import copy_of_rows
 from prequential.engine.detectors import DETECTORS
 from prequential.offline.backtesting.changes import Injection, SequenceChange, name_of
 from prequential.offline.backtesting.making import inject
@@ -91,7 +91,7 @@ class CalibrationReport(msgspec.Struct):
 def check_found(report: CalibrationReport) -> None:
     """Raise WorkError if no threshold was found, with the reasons."""
     if not report.detectors:
-        reasons = "; ".join(f"{one.stream} {one.what}: {one.why}" for one in report.left)
+        reasons = "; ".join(f"{entry.stream} {entry.what}: {entry.why}" for entry in report.left)
         raise WorkError(printable(f"no threshold was found: {reasons or 'no detector is configured'}"))
 
 
@@ -104,39 +104,44 @@ def calibration_tables(report: CalibrationReport) -> Iterator[Table]:
         grid.add_column(name, overflow="fold")
     for name in ("now", "alarms", "new", "alarms", "95%", "rise", "after", "found"):
         grid.add_column(name, justify="right", overflow="fold")
-    for one in report.detectors:
-        expected, low, high = one.alarms
+    for calibrated in report.detectors:
+        expected, low, high = calibrated.alarms
         grid.add_row(
-            *map(Text, (printable(one.stream), report.budgets[one.stream], printable(one.detector))),
-            _short(one.before), _short(one.alarms_before), _short(one.after), _short(expected),
-            f"{_short(low)}–{_short(high)}", f"{report.changes[one.stream]:g}",
-            "-" if one.delay is None else f"{one.delay:,.0f}",
-            "-" if one.found is None else f"{one.found:.0%}",
+            *map(Text,
+                (printable(calibrated.stream), report.budgets[calibrated.stream],
+                    printable(calibrated.detector))),
+            _short(calibrated.before), _short(calibrated.alarms_before), _short(calibrated.after),
+            _short(expected),
+            f"{_short(low)}–{_short(high)}", f"{report.changes[calibrated.stream]:g}",
+            "-" if calibrated.delay is None else f"{calibrated.delay:,.0f}",
+            "-" if calibrated.found is None else f"{calibrated.found:.0%}",
         )  # fmt: skip
     yield grid
-    for one in report.detectors:
-        yield _plot(one)
+    for calibrated in report.detectors:
+        yield _plot(calibrated)
     if report.left:
         yield _list("left as it is", report.left)
 
 
-def _list(title: str, some: list[Left]) -> Table:
+def _list(title: str, entries: list[Left]) -> Table:
     grid = new_grid(title)
     for name in ("stream", "what", "why"):
         grid.add_column(name, overflow="fold")
-    for left in some:
-        grid.add_row(*(Text(printable(text)) for text in (left.stream, left.what, left.why)))
+    for entry in entries:
+        grid.add_row(*(Text(printable(text)) for text in (entry.stream, entry.what, entry.why)))
     return grid
 
 
-def _plot(one: Calibrated) -> Table:
+def _plot(calibrated: Calibrated) -> Table:
     """Return a table of alarms by threshold; its bars are logarithmic."""
-    grid = new_grid(f"{printable(one.stream)}, {printable(one.detector)}: alarms by {one.parameter}")
-    for name in (one.parameter, "alarms", "counted"):
+    grid = new_grid(
+        f"{printable(calibrated.stream)}, {printable(calibrated.detector)}: alarms by {calibrated.parameter}"
+    )
+    for name in (calibrated.parameter, "alarms", "counted"):
         grid.add_column(name, justify="right")
     grid.add_column("")
-    least = min(rate.alarms for rate in one.rates if rate.alarms > 0)
-    for rate in one.rates:
+    least = min(rate.alarms for rate in calibrated.rates if rate.alarms > 0)
+    for rate in calibrated.rates:
         length = round(1 + _DECADE * math.log10(rate.alarms / least)) if rate.alarms > 0 else 0
         bar = ("█" if rate.counted is not None else "▒") * min(length, _BAR) + (" ◂" if rate.chosen else "")
         counted = "" if rate.counted is None else f"{rate.counted:,}"
@@ -161,9 +166,9 @@ def _entries(detector: DetectorConfig) -> Iterator[str]:
     yield f"detector: {detector.detector}"
     yield f"signal: {json.dumps(detector.signal)}"
     changed, complete = declared.changed(detector.params), declared.complete(detector.params)
-    for one in declared.parameters:
-        if one.name in changed or one is declared.threshold:
-            yield f"{one.name}: {_yaml(complete[one.name])}"
+    for parameter in declared.parameters:
+        if parameter.name in changed or parameter is declared.threshold:
+            yield f"{parameter.name}: {_yaml(complete[parameter.name])}"
 
 
 def _yaml(value: Value) -> str:
@@ -254,11 +259,15 @@ def _calibrate(
     report: CalibrationReport, done: Callable[[], None],
 ) -> None:  # fmt: skip
     configured = pasts[0].config.detectors
-    able = [one for one in configured if DETECTORS[one.detector].threshold is not None]
-    for one in configured:
-        if one not in able:
-            why = f"{one.detector} has no threshold that sets a rate of false alarms"
-            report.left.append(Left(stream, name_of(one), why))
+    able = [
+        configured_detector
+        for configured_detector in configured
+        if DETECTORS[configured_detector.detector].threshold is not None
+    ]
+    for configured_detector in configured:
+        if configured_detector not in able:
+            why = f"{configured_detector.detector} has no threshold that sets a rate of false alarms"
+            report.left.append(Left(stream, name_of(configured_detector), why))
     part = budget.rate / max(1, len(able))
     phases = [_phase(past, report) for past in pasts]
     usable = [past for past in phases if not _problem(past, len(pasts) / part, report)]
@@ -273,8 +282,10 @@ def _calibrate(
         done()
     new = list(configured)
     found_of: dict[int, Calibrated] = {}
-    for place, detector in enumerate(able):
-        outcome = _of_detector(stream, detector, [(pace, curves[place]) for pace, curves in watched], part)
+    for able_index, detector in enumerate(able):
+        outcome = _of_detector(
+            stream, detector, [(pace, curves[able_index]) for pace, curves in watched], part
+        )
         if isinstance(outcome, Left):
             report.left.append(outcome)
             continue
@@ -284,8 +295,8 @@ def _calibrate(
         for rate in calibrated.rates:
             rate.alarms *= budget.period
         _note_wide_bounds(calibrated, report)
-        at = configured.index(detector)
-        new[at], found_of[at] = after, calibrated
+        index = configured.index(detector)
+        new[index], found_of[index] = after, calibrated
         report.detectors.append(calibrated)
     report.streams[stream] = new
     _delays(stream, usable, tuple(new), found_of, report)
@@ -298,14 +309,14 @@ def _pace(past: PastSequence) -> float:
 
 def _phase(past: PastSequence, report: CalibrationReport) -> PastSequence:
     """Return the sequence's phases with the lowest mean loss; the report notes it if others are left out."""
-    places = best_phase(past.loss)
-    if len(places) == len(past):
+    indices = best_phase(past.loss)
+    if len(indices) == len(past):
         return past
-    rows = taken(past.rows, places)
-    mean, all_of_it = float(past.loss[places].mean()), float(past.loss.mean())
+    rows = copy_of_rows(past.rows, indices)
+    mean, all_of_it = float(past.loss[indices].mean()), float(past.loss.mean())
     why = (
-        f"its level changes: thresholds are those of its best {len(places):,} of {len(past):,} outcomes, "
-        f"from outcome {int(places[0]) + 1:,} to {int(places[-1]) + 1:,}, "
+        f"its level changes: thresholds are those of its best {len(indices):,} of {len(past):,} outcomes, "
+        f"from outcome {int(indices[0]) + 1:,} to {int(indices[-1]) + 1:,}, "
         f"whose mean loss is {mean:.3g}, of all {all_of_it:.3g}"
     )
     report.notes.append(Left(past.stream, _name(past), why))
@@ -326,16 +337,16 @@ def _note_long_dependence(
         report.notes.append(Left(past.stream, _name(past), why))
 
 
-def _note_wide_bounds(one: Calibrated, report: CalibrationReport) -> None:
+def _note_wide_bounds(calibrated: Calibrated, report: CalibrationReport) -> None:
     """Add a note with the bounds to the report if the expected number of alarms is very uncertain."""
-    expected, low, high = one.alarms
+    expected, low, high = calibrated.alarms
     if high > _UNSURE * expected:
         why = (
             f"{low:.2g} to {high:.2g} false alarms in the time of the budget (95%), {expected:.2g} "
             "expected: its past is short for alarms this rare; a longer one, or a budget of more alarms, "
             "narrows that"
         )
-        report.notes.append(Left(one.stream, one.detector, why))
+        report.notes.append(Left(calibrated.stream, calibrated.detector, why))
 
 
 def _problem(past: PastSequence, apart: float, report: CalibrationReport) -> bool:
@@ -366,56 +377,56 @@ def _of_detector(
     stream: str, detector: DetectorConfig, by_pace: Sequence[tuple[float, rates.Curve | None]], part: float
 ) -> tuple[Calibrated, DetectorConfig] | Left:
     """Return the threshold at which all sequences together have `part` alarms per ms."""
-    known = [(pace, curve) for pace, curve in by_pace if curve is not None]
+    curves = [(pace, curve) for pace, curve in by_pace if curve is not None]
     threshold = rates.threshold_of(detector)
-    if not known:
+    if not curves:
         return Left(stream, name_of(detector), "it hardly ever alarms, whatever its threshold")
 
     def total(u: float) -> float:
-        return sum(pace * curve.rate(u) for pace, curve in known)
+        return sum(pace * curve.rate(u) for pace, curve in curves)
 
     low = 0.0
-    high = max(curve.at(min(part / (len(known) * pace), 0.5)) for pace, curve in known)
+    high = max(curve.u_at(min(part / (len(curves) * pace), 0.5)) for pace, curve in curves)
     for _ in range(100):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if total(middle) > part else (low, middle)
     # Rates above that of the lowest threshold that was tried are unknown.
-    u = max(high, min(curve.points[0].u for _, curve in known))
+    u = max(high, min(curve.points[0].u for _, curve in curves))
     after = rates.with_threshold(detector, u)
     u = rates.scale_of(threshold, rates.value_of(threshold, u))
-    shares = [pace * curve.rate(u) / total(u) for pace, curve in known]
-    spread = math.sqrt(sum((share * curve.spread(u)) ** 2 for share, (_, curve) in zip(shares, known)))
+    shares = [pace * curve.rate(u) / total(u) for pace, curve in curves]
+    spread = math.sqrt(sum((share * curve.spread(u)) ** 2 for share, (_, curve) in zip(shares, curves)))
     before = float(DETECTORS[detector.detector].complete(detector.params)[threshold.name])
     factors = [math.exp(_INTERVAL * sign * spread) for sign in (0, -1, 1)]
     by_threshold = [
         Rate(
-            rates.value_of(threshold, one), total(one),
-            None if place is None else int(known[0][1].points[place].alarms.sum()), one == u,
+            rates.value_of(threshold, shown_u), total(shown_u),
+            None if point_index is None else int(curves[0][1].points[point_index].alarms.sum()), shown_u == u,
         )
-        for one, place in _shown(known, u)
+        for shown_u, point_index in _shown(curves, u)
     ]  # fmt: skip
     calibrated = Calibrated(
-        stream, name_of(detector), len(known), threshold.name, before, rates.value_of(threshold, u),
+        stream, name_of(detector), len(curves), threshold.name, before, rates.value_of(threshold, u),
         total(rates.scale_of(threshold, before)), [total(u) * factor for factor in factors], None, None,
         by_threshold,
     )  # fmt: skip
     return calibrated, after
 
 
-def _shown(known: Sequence[tuple[float, rates.Curve]], u: float) -> list[tuple[float, int | None]]:
+def _shown(curves: Sequence[tuple[float, rates.Curve]], u: float) -> list[tuple[float, int | None]]:
     """Return the thresholds for a plot.
 
     For one sequence, they are the thresholds at which alarms were counted, and the new one.
     """
-    if len(known) == 1:
+    if len(curves) == 1:
         thresholds: list[tuple[float, int | None]] = [
-            (point.u, place) for place, point in enumerate(known[0][1].points)
+            (point.u, point_index) for point_index, point in enumerate(curves[0][1].points)
         ]
     else:
-        least = min(curve.points[0].u for _, curve in known)
-        apart = (max(curve.points[-1].u for _, curve in known) - least) / _SHOWN
+        least = min(curve.points[0].u for _, curve in curves)
+        apart = (max(curve.points[-1].u for _, curve in curves) - least) / _SHOWN
         thresholds = [(least + apart * step, None) for step in range(_SHOWN + 1)]
-    return sorted([*thresholds, (u, None)], key=lambda one: one[0])
+    return sorted([*thresholds, (u, None)], key=lambda entry: entry[0])
 
 
 def _delays(
@@ -432,13 +443,15 @@ def _delays(
         except ValueError as error:
             report.left.append(Left(stream, _name(past), f"no delay: {error}"))
             continue
-        for place, judged in enumerate(by_detector):
-            delays[place] += [math.inf if d is None else float(d) for one in judged for d in one.delays]
-    for place, one in calibrated.items():
-        if delays[place]:
-            half = float(np.quantile(delays[place], 0.5, method="lower"))
-            one.delay = half if math.isfinite(half) else None
-            one.found = float(np.isfinite(delays[place]).mean())
+        for detector_index, judged in enumerate(by_detector):
+            delays[detector_index] += [
+                math.inf if d is None else float(d) for run in judged for d in run.delays
+            ]
+    for detector_index, result in calibrated.items():
+        if delays[detector_index]:
+            half = float(np.quantile(delays[detector_index], 0.5, method="lower"))
+            result.delay = half if math.isfinite(half) else None
+            result.found = float(np.isfinite(delays[detector_index]).mean())
 
 
 def _name(past: PastSequence) -> str:

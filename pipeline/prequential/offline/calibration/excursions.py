@@ -62,10 +62,10 @@ class StepSums(NamedTuple):
 def kappa_of(detector: DetectorConfig, walk: StepSums) -> float:
     """Return κ per unit of the detector's threshold, for the direction with more frequent excursions."""
     declared = DETECTORS[detector.detector]
-    given = declared.complete(detector.params)
-    drift = float(given[declared.drift])
+    parameters = declared.complete(detector.params)
+    drift = float(parameters[declared.drift])
     unit = walk.spread if declared.standardised else 1.0
-    direction = given.get("direction", "increase")
+    direction = parameters.get("direction", "increase")
     signs = {"increase": (1.0,), "decrease": (-1.0,), "both": (1.0, -1.0)}[str(direction)]
     return min(exponent(sign * walk.sums, drift * unit) for sign in signs) * unit
 
@@ -73,11 +73,11 @@ def kappa_of(detector: DetectorConfig, walk: StepSums) -> float:
 def variances_of(sums: Floats) -> tuple[list[int], list[float]]:
     """Return the lengths of sums and, for each length, the variance of a sum divided by its length."""
     lengths, variances = [], []
-    length, some = STEP, sums - sums.mean()
-    while len(some) >= _LEAST_SUMS:
+    length, centred_sums = STEP, sums - sums.mean()
+    while len(centred_sums) >= _LEAST_SUMS:
         lengths.append(length)
-        variances.append(float(some.var()) / length)
-        some = some[: len(some) // 2 * 2].reshape(-1, 2).sum(axis=1)
+        variances.append(float(centred_sums.var()) / length)
+        centred_sums = centred_sums[: len(centred_sums) // 2 * 2].reshape(-1, 2).sum(axis=1)
         length *= 2
     return lengths, variances
 
@@ -117,16 +117,16 @@ def exponent(sums: Floats, drift: float) -> float:
     if not lengths or variances[-1] <= 0.0 or drift <= 0.0:
         return 0.0
     long_run = float(np.mean(variances[-_LONGEST:]))
-    long_enough = next(size for size, one in zip(lengths, variances) if one >= _NEAR * long_run)
+    long_enough = next(size for size, variance in zip(lengths, variances) if variance >= _NEAR * long_run)
     # At this length κ times the standard deviation of a sum is 1. Shorter sums would make the mean below
     # flat, and in longer ones a few sums would dominate it.
     wanted = max(_LONGER * long_enough, long_run / (4.0 * drift * drift))
-    size = max((one for one in lengths if one <= wanted), default=lengths[0])
-    some = longer(sums, size) - drift * size
+    size = max((length for length in lengths if length <= wanted), default=lengths[0])
+    drifting_sums = longer(sums, size) - drift * size
     low, high = 0.0, 8.0 * drift / long_run
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        below = log_mean_exp(middle * some) < 0.0
+        below = log_mean_exp(middle * drifting_sums) < 0.0
         low, high = (middle, high) if below else (low, middle)
     return high
 
@@ -183,8 +183,8 @@ class Cuts(NamedTuple):
         m = np.maximum(n - self.least + 1.0, 1.0)
         off = np.sqrt(2.0 * self.variance * level / m) + 2.0 / 3.0 * level / m
         logs = []
-        for one in (off, -off):
-            rate = (one[:, None] * self.thetas - self.logs).max(axis=1)
+        for deviation in (off, -off):
+            rate = (deviation[:, None] * self.thetas - self.logs).max(axis=1)
             power = np.maximum(self.beyond * n * rate, _LEAST)
             logs.append(1.5 * np.log(power) - power - np.log(np.maximum(n, self.clock)))
         most = float(np.max(logs))
@@ -196,14 +196,18 @@ def cuts_of(settings: AdwinParameters, walk: StepSums) -> Cuts | None:
     lengths, variances = variances_of(walk.sums)
     if len(lengths) < 2 or variances[-1] <= 0.0:
         return None
-    known = [one for size, one in zip(lengths, variances) if len(walk.sums) * STEP >= _SUMS * size]
-    enough = _NEAR_ALL * max(known, default=variances[0])
-    at = next(i for i, one in enumerate(variances[:-1]) if one >= enough or i == len(variances) - 2)
-    some = longer(walk.sums, lengths[at])
-    thetas = np.concatenate((-_THETAS, _THETAS)) / float(some.std())
-    logs = np.array([log_mean_exp(theta * some) / lengths[at] for theta in thetas.tolist()])
-    long_run = max(2.0 * variances[at + 1] - variances[at], 0.5 * variances[at])
+    sure_variances = [
+        variance for size, variance in zip(lengths, variances) if len(walk.sums) * STEP >= _SUMS * size
+    ]
+    enough = _NEAR_ALL * max(sure_variances, default=variances[0])
+    index = next(
+        i for i, variance in enumerate(variances[:-1]) if variance >= enough or i == len(variances) - 2
+    )
+    block_sums = longer(walk.sums, lengths[index])
+    thetas = np.concatenate((-_THETAS, _THETAS)) / float(block_sums.std())
+    logs = np.array([log_mean_exp(theta * block_sums) / lengths[index] for theta in thetas.tolist()])
+    long_run = max(2.0 * variances[index + 1] - variances[index], 0.5 * variances[index])
     return Cuts(
-        thetas, logs, variances[at] / long_run, walk.spread**2,
+        thetas, logs, variances[index] / long_run, walk.spread**2,
         settings.min_window_length, settings.clock,
     )  # fmt: skip

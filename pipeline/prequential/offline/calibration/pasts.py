@@ -69,9 +69,11 @@ def reach_of(losses: Floats) -> Reach:
         length *= 2
     if not variances or variances[0] == 0.0:
         return Reach(1, 1.0)
-    surely = max(one * (1.0 - error) for one, error in zip(variances, errors))
-    at = next(i for i, (one, error) in enumerate(zip(variances, errors)) if one * (1.0 + error) >= surely)
-    return Reach(lengths[at], max(1.0, max(variances[at], surely) / variances[0]))
+    surely = max(variance * (1.0 - error) for variance, error in zip(variances, errors))
+    index = next(
+        i for i, (variance, error) in enumerate(zip(variances, errors)) if variance * (1.0 + error) >= surely
+    )
+    return Reach(lengths[index], max(1.0, max(variances[index], surely) / variances[0]))
 
 
 def far(losses: Floats) -> int:
@@ -88,31 +90,31 @@ def best_phase(losses: Floats) -> Ints:
     6000
     """
     phases = _phases(losses, 0, len(losses))
-    some = [one for one in phases if losses[one[0] : one[1]].mean() > 0.0] or phases
-    lowest = min(some, key=lambda one: float(losses[one[0] : one[1]].mean()))
-    kept = [one for one in some if not _higher(losses[slice(*one)], losses[slice(*lowest)])]
-    return np.concatenate([np.arange(*one) for one in kept])
+    candidates = [phase for phase in phases if losses[phase[0] : phase[1]].mean() > 0.0] or phases
+    lowest = min(candidates, key=lambda phase: float(losses[phase[0] : phase[1]].mean()))
+    kept = [phase for phase in candidates if not _higher(losses[slice(*phase)], losses[slice(*lowest)])]
+    return np.concatenate([np.arange(*phase) for phase in kept])
 
 
 def _phases(losses: Floats, start: int, end: int) -> list[tuple[int, int]]:
     """Return the starts and ends of phases between these places."""
-    some = losses[start:end]
-    n = len(some)
+    phase_losses = losses[start:end]
+    n = len(phase_losses)
     if n < 2 * _LEAST_PHASE:
         return [(start, end)]
     before = np.arange(_LEAST_PHASE, n - _LEAST_PHASE + 1)
-    off = (np.cumsum(some - some.mean())[before - 1]) ** 2 * (n / (before * (n - before)))
-    at = int(off.argmax())
-    if off[at] <= _APART**2 * _variance(some):
+    off = (np.cumsum(phase_losses - phase_losses.mean())[before - 1]) ** 2 * (n / (before * (n - before)))
+    split = int(off.argmax())
+    if off[split] <= _APART**2 * _variance(phase_losses):
         return [(start, end)]
-    middle = start + int(before[at])
+    middle = start + int(before[split])
     return _phases(losses, start, middle) + _phases(losses, middle, end)
 
 
-def _higher(one: Floats, other: Floats) -> bool:
+def _higher(losses: Floats, other_losses: Floats) -> bool:
     """Return whether the level of one phase is clearly above that of the other."""
-    variance = _variance(one) / len(one) + _variance(other) / len(other)
-    return bool(one.mean() - other.mean() > _APART * math.sqrt(variance))
+    variance = _variance(losses) / len(losses) + _variance(other_losses) / len(other_losses)
+    return bool(losses.mean() - other_losses.mean() > _APART * math.sqrt(variance))
 
 
 def _variance(losses: Floats) -> float:
@@ -177,11 +179,11 @@ def matched_blocks(random: np.random.Generator, context: Ints, length: int, bloc
     counts = np.bincount(context)
     first = np.cumsum(counts) - counts
     draws = random.random(-(-length // block)).tolist()
-    starts, place = [], int(random.integers(n))
+    starts, index = [], int(random.integers(n))
     for draw in draws:
-        code = context[place]
-        place = int(order[first[code] + int(draw * counts[code])])
-        starts.append(place)
-        place = (place + block) % n
-    places: Ints = (np.array(starts)[:, None] + np.arange(block)).ravel()[:length] % n
-    return places
+        code = context[index]
+        index = int(order[first[code] + int(draw * counts[code])])
+        starts.append(index)
+        index = (index + block) % n
+    indices: Ints = (np.array(starts)[:, None] + np.arange(block)).ravel()[:length] % n
+    return indices

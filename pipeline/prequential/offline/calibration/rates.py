@@ -120,7 +120,7 @@ class Curve(NamedTuple):
         """Return the alarms per outcome."""
         return math.exp(min(self.level - self.form(self.kappa, u)[0], 0.0))
 
-    def at(self, rate: float) -> float:
+    def u_at(self, rate: float) -> float:
         """Return the u at which alarms have this rate."""
         wanted = self.level - math.log(rate)
         low, high = 0.0, 1.0
@@ -184,8 +184,8 @@ def value_of(parameter: Parameter, u: float) -> float:
 def with_threshold(detector: DetectorConfig, u: float) -> DetectorConfig:
     """Return the detector with another threshold."""
     threshold = threshold_of(detector)
-    given = {**detector.params, threshold.name: value_of(threshold, u)}
-    return replace(detector, params=DETECTORS[detector.detector].changed(given), fixed=True)
+    parameters = {**detector.params, threshold.name: value_of(threshold, u)}
+    return replace(detector, params=DETECTORS[detector.detector].changed(parameters), fixed=True)
 
 
 class GeneratedStreams:
@@ -209,8 +209,8 @@ class GeneratedStreams:
             variance = variance + np.diag([(_FAR if self._reach else _OFF) ** 2, 0.0])
         return curve._replace(variance=variance)
 
-    def places(self, length: int) -> Ints:
-        """Return a stream's outcomes as places in the past, (length,).
+    def indices(self, length: int) -> Ints:
+        """Return a stream's outcomes as indices in the past, (length,).
 
         The method first resamples the past, and then draws a stream from the resampled past.
         """
@@ -227,7 +227,7 @@ class GeneratedStreams:
         plan = Plan(0, config, (past.stage,), True, max(2, len(past.classes)))
         plan.take(0, 0, past.stream, past.model, past.segment)
         counts = np.zeros(len(detectors), np.int64)
-        losses_alone = not any(parse_signal(one.signal).measure for one in detectors)
+        losses_alone = not any(parse_signal(detector.signal).measure for detector in detectors)
         for log in self._logs(length, losses_alone):
             raised = plan.consume(log, np.arange(len(log.number), dtype=np.int32), past.positives)
             counts += np.bincount(raised.detector[: int(raised.raised[0])], minlength=len(counts))
@@ -256,27 +256,30 @@ class GeneratedStreams:
 
     def _logs(self, length: int, losses_alone: bool = False) -> Iterator[Log]:
         """Yield the outcome rows of a stream of this length, part by part."""
-        places, since = self.places(length), 0
+        indices, since = self.indices(length), 0
         for start in range(0, length, _CHUNK):
-            some = places[start : start + _CHUNK]
+            chunk = indices[start : start + _CHUNK]
             if losses_alone:
-                log = self._losses(some, since)
+                log = self._losses(chunk, since)
             else:
-                log = sequences.log_of(self._past, sequences.ResampledRun(some, None), since)
+                log = sequences.log_of(self._past, sequences.ResampledRun(chunk, None), since)
             since = int(log.t1[-1])
             yield log
 
-    def _losses(self, places: Ints, since: int) -> Log:
+    def _losses(self, indices: Ints, since: int) -> Log:
         """Return outcome rows that contain only label times and the inputs of losses (see `log_of`)."""
-        log, columns = new_log(len(places)), as_columns(Log, self._past.rows)
-        log.label[:], log.prediction[:] = columns.label[places], columns.prediction[places]
-        log.error[:] = columns.error[places]
-        log.t1[:] = since + np.cumsum(self._past.gaps[places])
+        log, columns = new_log(len(indices)), as_columns(Log, self._past.rows)
+        log.label[:], log.prediction[:] = columns.label[indices], columns.prediction[indices]
+        log.error[:] = columns.error[indices]
+        log.t1[:] = since + np.cumsum(self._past.gaps[indices])
         return log
 
 
 def curves(
-    past: sequences.PastSequence, detectors: Sequence[DetectorConfig], longest: float, outcomes: int,
+    past: sequences.PastSequence,
+    detectors: Sequence[DetectorConfig],
+    longest: float,
+    outcomes: int,
     seed: int,
 ) -> list[Curve | None]:
     """Return the curve of each detector; None if it hardly ever alarms, whatever its threshold.
@@ -328,8 +331,8 @@ def _grids(
         parameter = threshold_of(detector)
         value = float(DETECTORS[detector.detector].complete(detector.params)[parameter.name])
         looks.append([value * times for times in _TIMES] if parameter.rarer > 0 else _POWERS)
-    given = [with_threshold(detector, u) for detector, look in zip(detectors, looks) for u in look]
-    counts = iter(streams.count(given, _LOOK).tolist())
+    with_thresholds = [with_threshold(detector, u) for detector, look in zip(detectors, looks) for u in look]
+    counts = iter(streams.count(with_thresholds, _LOOK).tolist())
     return [_halving(look, [next(counts) for _ in look], longest) for look in looks]
 
 
@@ -338,12 +341,12 @@ def _halving(look: Sequence[float], counts: Sequence[int], longest: float) -> li
 
     At the last threshold, there are `longest` outcomes between alarms.
     """
-    known = [(u, count) for u, count in zip(look, counts) if count >= _FEW]
-    if len(known) < 2:
+    with_alarms = [(u, count) for u, count in zip(look, counts) if count >= _FEW]
+    if len(with_alarms) < 2:
         return []
-    logs = [math.log(count / _LOOK) for _, count in known]
+    logs = [math.log(count / _LOOK) for _, count in with_alarms]
     falling = list(np.minimum.accumulate(logs) - 1e-9 * np.arange(len(logs)))
-    (before, _), (last, _) = known[-2:]
+    (before, _), (last, _) = with_alarms[-2:]
     slope = max(falling[-2] - falling[-1], 1e-3) / (last - before)
     thresholds = []
     for halvings in reversed(range(_POINTS)):
@@ -351,9 +354,11 @@ def _halving(look: Sequence[float], counts: Sequence[int], longest: float) -> li
         if wanted < falling[-1]:
             thresholds.append(last + (falling[-1] - wanted) / slope)
         elif wanted <= falling[0]:
-            thresholds.append(float(np.interp(-wanted, [-one for one in falling], [u for u, _ in known])))
+            thresholds.append(
+                float(np.interp(-wanted, [-log_rate for log_rate in falling], [u for u, _ in with_alarms]))
+            )
         else:  # more alarms than at the lowest threshold of the first pass
-            thresholds.append(known[0][0] * 0.5 ** (halvings + 1))
+            thresholds.append(with_alarms[0][0] * 0.5 ** (halvings + 1))
     return thresholds
 
 
@@ -362,11 +367,11 @@ def _counted(
     outcomes: int,
 ) -> list[list[ThresholdRates]]:  # fmt: skip
     """Count alarms at each detector's thresholds, all on the same streams, and return them as points."""
-    given = [with_threshold(detector, u) for detector, grid in zip(detectors, grids) for u in grid]
-    if not given:
+    with_thresholds = [with_threshold(detector, u) for detector, grid in zip(detectors, grids) for u in grid]
+    if not with_thresholds:
         return [[] for _ in grids]
     each = outcomes // REPLICATES
-    counts = iter(np.array([streams.count(given, each) for _ in range(REPLICATES)]).T)
+    counts = iter(np.array([streams.count(with_thresholds, each) for _ in range(REPLICATES)]).T)
     return [[ThresholdRates(u, next(counts)) for u in grid] for grid in grids]
 
 
@@ -377,7 +382,7 @@ def threshold_of(detector: DetectorConfig) -> Parameter:
 
 def of_line(points: Sequence[ThresholdRates], outcomes: int) -> Curve | None:
     """Fit a line through the rarest points that have alarms; None if the rate does not fall."""
-    usable = [one for one in points if one.alarms.sum() >= _FEW][-_NEAREST:]
+    usable = [point for point in points if point.alarms.sum() >= _FEW][-_NEAREST:]
     if len(usable) < 2 or usable[0].alarms.sum() <= usable[-1].alarms.sum():
         return None
     level, kappa, counted, variance = _fit(usable, outcomes)
@@ -400,15 +405,15 @@ def _of_excursions(
     detector: DetectorConfig, points: Sequence[ThresholdRates], walks: Sequence[StepSums], each: int
 ) -> Curve | None:
     """Return a curve with the κ of the walks, fitted to the rarest points with alarms, if any."""
-    usable = [one for one in points if one.alarms.sum() >= _FEW][-_OF_LEVEL:]
+    usable = [point for point in points if point.alarms.sum() >= _FEW][-_OF_LEVEL:]
     if not usable:
         return None
     kappas = np.array([kappa_of(detector, walk) for walk in (_together(walks), *walks)])
     kappas = np.maximum(kappas, _SMALL / usable[-1].u / 10.0)
     levels = _levels(usable, [partial(excursions, kappa) for kappa in kappas.tolist()], each)
     variance = np.cov(np.array(levels[1:]), kappas[1:])
-    counted, made = variance / len(walks), each * len(walks)
-    return Curve(excursions, levels[0], float(kappas[0]), counted, variance, made, list(points))
+    counted, generated = variance / len(walks), each * len(walks)
+    return Curve(excursions, levels[0], float(kappas[0]), counted, variance, generated, list(points))
 
 
 def _of_cuts(
@@ -419,25 +424,25 @@ def _of_cuts(
 
     For the variance, the κ of a walk is its rarity divided by that of all walks, at the threshold asked for.
     """
-    usable = [one for one in points if one.alarms.sum() >= _FEW][-_NEAREST:]
+    usable = [point for point in points if point.alarms.sum() >= _FEW][-_NEAREST:]
     settings = AdwinParameters(*DETECTORS[detector.detector].configured(detector.params))
-    known = [cuts_of(settings, walk) for walk in (_together(walks), *walks)]
-    present = [one for one in known if one is not None]
+    cuts_of_walks = [cuts_of(settings, walk) for walk in (_together(walks), *walks)]
+    present = [cuts for cuts in cuts_of_walks if cuts is not None]
     if not usable or len(present) <= len(walks):
         return None
 
     levels = _levels(usable, [partial(cuts.form, 1.0) for cuts in present], each)
-    u = Curve(present[0].form, levels[0], 1.0, _NONE, _NONE, each, []).at(1.0 / longest)
+    u = Curve(present[0].form, levels[0], 1.0, _NONE, _NONE, each, []).u_at(1.0 / longest)
     rarities = np.array([cuts.rarity(u) for cuts in present])
     variance = np.cov(np.array(levels[1:]), rarities[1:] / rarities[0])
-    counted, made = variance / len(walks), each * len(walks)
-    return Curve(present[0].form, levels[0], 1.0, counted, variance, made, list(points))
+    counted, generated = variance / len(walks), each * len(walks)
+    return Curve(present[0].form, levels[0], 1.0, counted, variance, generated, list(points))
 
 
 def _together(walks: Sequence[StepSums]) -> StepSums:
     """Join the walks of replicates into one."""
     return StepSums(
-        np.concatenate([walk.sums for walk in walks]), float(np.mean([one.spread for one in walks]))
+        np.concatenate([walk.sums for walk in walks]), float(np.mean([walk.spread for walk in walks]))
     )
 
 
@@ -445,21 +450,21 @@ def _levels(
     usable: Sequence[ThresholdRates], forms: Sequence[Callable[[float], tuple[float, float]]], each: int
 ) -> list[float]:
     """Return the levels that fit the alarms at these points: for all replicates together, then for each."""
-    counts = np.array([one.alarms for one in usable], dtype=np.float64)  # (points, replicates)
+    counts = np.array([point.alarms for point in usable], dtype=np.float64)  # (points, replicates)
     replicates = counts.shape[1]
     levels = []
     for form, alarms, outcomes in zip(
         forms, (counts.sum(), *counts.sum(axis=0)), (each * replicates, *[each] * replicates)
     ):
-        expected = outcomes * sum(math.exp(-form(one.u)[0]) for one in usable)
+        expected = outcomes * sum(math.exp(-form(point.u)[0]) for point in usable)
         levels.append(math.log(max(float(alarms), 0.5) / expected))
     return levels
 
 
 def _fit(points: Sequence[ThresholdRates], outcomes: int) -> tuple[float, float, Matrix, Matrix]:
     """Poisson regression of counts by Newton's method: level and κ of a line, and their variances."""
-    u = np.array([one.u for one in points])
-    counts = np.array([one.alarms for one in points], dtype=np.float64)  # (points, replicates)
+    u = np.array([point.u for point in points])
+    counts = np.array([point.alarms for point in points], dtype=np.float64)  # (points, replicates)
     total, replicates = counts.sum(axis=1), counts.shape[1]
     x = np.stack([np.ones(len(u)), -u], axis=1)
     beta = np.polyfit(-u, np.log(total / outcomes), 1)[::-1]

@@ -60,7 +60,7 @@ class KeptParts:
         """Yield the merged messages, then delete the parts."""
         merger = Merger(config)
         own = [_read(file) for _, file in sorted(self._files.items())]
-        for part in heapq.merge(*own, key=lambda one: one.since):
+        for part in heapq.merge(*own, key=lambda encoded: encoded.since):
             yield from merger.add(part, 0)
         for file in self._files.values():
             file.close()
@@ -118,11 +118,11 @@ def replay_topics(
     if len(set(counts.values())) > 1:
         raise WorkError(f"the topics differ in their number of partitions: {counts}")
     origin = present_origin(kafka)
-    known = [
+    known_partitions = [
         read_known(config, number, origin, rebuild=True, stopped=lambda: False, whole=False)
         for number in range(origin.partitions)
     ]
-    journals = [generations(one.journal) for one in known]
+    journals = [generations(known_partition.journal) for known_partition in known_partitions]
     if without and any(len(of_partition) > 1 for of_partition in journals):
         raise WorkError("the topics have grown, and some lack their first records: nothing can be recomputed")
     cluster = _Cluster(config, journals, put, dead_letter, progress, ended, metrics, KeptParts())
@@ -130,7 +130,10 @@ def replay_topics(
         if partition in without:
             continue
         if first.since is not None:
-            if any(one.since == first.since for one in journals[partition % first.since][1:]):
+            if any(
+                known_partition.since == first.since
+                for known_partition in journals[partition % first.since][1:]
+            ):
                 continue  # its turn comes when its parent grows
             log.warning("shard %d: its state from when the topics grew can't be replayed any more", partition)
         shard = Shard(config, partition, first.partitions or origin.partitions)
@@ -151,14 +154,16 @@ def incomplete(config: Config) -> dict[int, list[TopicPartition]]:
     names = [kafka.topic(name) for name in (*INPUTS, JOURNAL)]
     require(kafka, dict.fromkeys(names, READ))
     counts = partition_counts(kafka, names)
-    places = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
+    topic_partitions = [
+        TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)
+    ]
     beginnings: dict[int, list[TopicPartition]] = {}
     with plain_errors(kafka), closing(new_consumer(kafka, _GROUP, **READ_TO_END)) as consumer:
-        for place in places:
-            low, _ = watermarks(consumer, place)
+        for topic_partition in topic_partitions:
+            low, _ = watermarks(consumer, topic_partition)
             if low > 0:
-                place.offset = low
-                beginnings.setdefault(place.partition, []).append(place)
+                topic_partition.offset = low
+                beginnings.setdefault(topic_partition.partition, []).append(topic_partition)
     return beginnings
 
 
@@ -275,8 +280,8 @@ class _ShardReplay:
 
     def _fail(self, error: KafkaError, topic: str | None) -> None:
         if not is_temporary(error):
-            where = f"{topic or 'reading'}/{self._partition}"
-            raise WorkError(why_unread(self._config.kafka, error, topic, _GROUP, where))
+            position = f"{topic or 'reading'}/{self._partition}"
+            raise WorkError(why_unread(self._config.kafka, error, topic, _GROUP, position))
 
     def _process(self) -> int:
         processed = 0
@@ -291,8 +296,8 @@ class _ShardReplay:
             self._grow_if_due()
         if not self._steps:
             watermarks = [_ENDED if ended else None for ended in self._ended]
-            while taken := self._shard.advance(watermarks, _MOST):
-                processed += taken
+            while advanced := self._shard.advance(watermarks, _MOST):
+                processed += advanced
                 self._deliver()
         return processed
 
@@ -358,6 +363,6 @@ def _split(
     shard = Shard(cluster.config, number, after)
     keep = streams_of(number, before, after)
     shard.restore(split(map(msgspec.msgpack.decode, state), keep, moved=number >= before))
-    known = previous.state
-    shard.state.courses, shard.state.past = deepcopy(known.courses), deepcopy(known.past)
+    previous_state = previous.state
+    shard.state.courses, shard.state.past = deepcopy(previous_state.courses), deepcopy(previous_state.past)
     return shard

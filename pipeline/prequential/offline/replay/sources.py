@@ -89,8 +89,8 @@ def by_count(config: Config, labels: int) -> Config:
     outcomes = next(step for step in steps if labels // step <= POINTS - _LEAST_POINTS)
 
     def resolved(stream: StreamConfig) -> StreamConfig:
-        given = stream.emit_outcomes_given or stream.emit_outcomes != usual
-        return stream if given else replace(stream, emit_outcomes=outcomes)
+        is_configured = stream.emit_outcomes_given or stream.emit_outcomes != usual
+        return stream if is_configured else replace(stream, emit_outcomes=outcomes)
 
     return config.with_each(resolved)
 
@@ -200,7 +200,7 @@ class Source(Located):
         """The records as batches; a batch's offsets count in the order of processing."""
         for start in range(0, len(self.lines), _BATCH):
             stop = min(start + _BATCH, len(self.lines))
-            values = [self.lines[place] for place in self.order[start:stop]]
+            values = [self.lines[index] for index in self.order[start:stop]]
             times = self.record_times[start:stop]
             yield Batch(self.kind, range(start, stop), times, self._parse(self.kind, values))
 

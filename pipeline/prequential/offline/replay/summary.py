@@ -228,11 +228,11 @@ class Account:
         for name, read, unusable in zip(KINDS, read_by(shard), shard.state.dead_letters):
             self._records[name].read += read
             self._records[name].dropped += unusable
-        for refusal in shard.refusals.known():
+        for refusal in shard.refusals.reasons():
             key = refusal.kind, kind_of(refusal.sentence)
             place = self._place(refusal.kind, shard.partition, refusal.offset)
-            first, where = self._refusals.get(key, (refusal._replace(records=0), place))
-            self._refusals[key] = first._replace(records=first.records + refusal.records), where
+            first, first_place = self._refusals.get(key, (refusal._replace(records=0), place))
+            self._refusals[key] = first._replace(records=first.records + refusal.records), first_place
         facts_of_streams = streams_of(shard, place_of=partial(self._place_in_words, shard.partition))
         self._streams += [with_example(shard, facts) for facts in facts_of_streams]
         self._configured = tuple(shard.config.streams)
@@ -251,7 +251,7 @@ class Account:
         """Return facts about all shards so far, from which likely mistakes are found."""
         records = [self._records[name].read for name in KINDS]
         return Facts(
-            tuple(self._streams), triple(records), tuple(one for one, _ in self._refusals.values()),
+            tuple(self._streams), triple(records), tuple(refusal for refusal, _ in self._refusals.values()),
             self._configured, tuple(self._misplaced.items()), clocks=self.clocks, uses=tuple(self.uses),
             time_columns=tuple(self.time_columns),
         )  # fmt: skip
@@ -292,7 +292,7 @@ class Account:
             self._records["labels"].waiting += labels
             self._labels.append(WaitingLabels(stream.name, partition, labels))
         horizon = shown_duration(stream.config.label_horizon)
-        for kind, why, reason, count, which in (
+        for kind, why, reason, count, log_reason in (
             (LABELS, "late_label", "label later than the horizon", streams.late_label[code], logs.LATE_LABEL),
             (LABELS, "unmatched_label", "no prediction had come for a label when its horizon ended",
              streams.unmatched_label[code], None),
@@ -310,7 +310,7 @@ class Account:
              logs.DUPLICATE + LABELS),
         ):  # fmt: skip
             if count:
-                place = self._dropped(shard, which)
+                place = self._dropped(shard, log_reason)
                 if why in _ENDS:
                     place = self._ended(shard, stream, kind, _ENDS[why]) or place
                 self._drop(kind, why, reason, int(count), place)
@@ -359,48 +359,52 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[SequenceSummary]:
     """Yield the sequences of a stream as a whole: model by model, in every stage that has messages."""
     catalog, entities = shard.catalog, shard.catalog.columns.entities
     rows = [
-        about.row for about in catalog.entities_of(stream)
-        if about.kind in _ALL_STAGES and entities.outcomes[about.row]
+        entity.row for entity in catalog.entities_of(stream)
+        if entity.kind in _ALL_STAGES and entities.outcomes[entity.row]
     ]  # fmt: skip
     by_name: dict[tuple[str, str], SequenceSummary] = {}
-    for about, model, stage, estimator, state, details, same in shard.reporter.estimates(rows):
-        if model != about.model:
+    for entity, model, stage, estimator, state, details, same in shard.reporter.estimates(rows):
+        if model != entity.model:
             continue
-        with_course = (about.age,) if about.age is not None else stream.evaluated[:COURSE_STAGES]
+        with_course = (entity.age,) if entity.age is not None else stream.evaluated[:COURSE_STAGES]
         courses, course = shard.state.courses, (0, list[float]())
         if courses is not None and stage in with_course:
-            course = courses.course(about.row, with_course.index(stage))
+            course = courses.course(entity.row, with_course.index(stage))
         sequence = by_name.setdefault(
             (model, stage),
             SequenceSummary(
                 stream.name, shard.partition, model, stage, stream.config.task,
-                int(entities.outcomes[about.row]), {}, LossCourse(*course), same,
+                int(entities.outcomes[entity.row]), {}, LossCourse(*course), same,
             ),
         )  # fmt: skip
         sequence.n[estimator] = state.n
         sequence.measures[estimator] = _measures(stream.config.measures, state)
         if "reference" in details:
-            known = {} if sequence.reference is msgspec.UNSET else sequence.reference
-            sequence.reference = {**known, estimator: details["reference"]}
+            references = {} if sequence.reference is msgspec.UNSET else sequence.reference
+            sequence.reference = {**references, estimator: details["reference"]}
     models = list(dict.fromkeys(model for model, _ in by_name))
-    yield from sorted(by_name.values(), key=lambda one: models.index(one.model))
+    yield from sorted(by_name.values(), key=lambda sequence: models.index(sequence.model))
 
 
 def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
     """Yield the comparisons between models, baselines and corrections of a stream as a whole."""
-    rows = [about.row for about in shard.catalog.entities_of(stream) if about.kind in _WHOLE]
+    rows = [entity.row for entity in shard.catalog.entities_of(stream) if entity.kind in _WHOLE]
     copies = reporting.take(shard.comparisons, shard.state.pairing, rows)
-    for one in reporting.pair_statuses(copies):
+    for pair_status in reporting.pair_statuses(copies):
         yield Pair(
-            stream.name, shard.partition, one.a.model, one.b.model, None, one.stage, one.loss, one.outcomes,
-            one.ts, one.statistics.get(WHOLE, {}).get("difference"), one.interval,
-            level_of(stream.config.compare_level, one.rank), VERDICTS[one.verdict], one.since,
+            stream.name, shard.partition, pair_status.a.model, pair_status.b.model, None, pair_status.stage,
+            pair_status.loss, pair_status.outcomes,
+            pair_status.ts, pair_status.statistics.get(WHOLE, {}).get("difference"), pair_status.interval,
+            level_of(stream.config.compare_level, pair_status.rank), VERDICTS[pair_status.verdict],
+            pair_status.since,
             latest_of(
-                {name: (one.n[name], values.get("difference")) for name, values in one.statistics.items()},
-                one.outcomes,
+                {name: (pair_status.n[name], values.get("difference")) for name,
+                    values in pair_status.statistics.items()},
+                pair_status.outcomes,
             ),
-            shard.catalog.untimed, recent_of(one.recent), one.same, provisional=one.provisional,
-            needed=one.needed,
+            shard.catalog.untimed, recent_of(pair_status.recent), pair_status.same,
+            provisional=pair_status.provisional,
+            needed=pair_status.needed,
         )  # fmt: skip
 
 
@@ -411,9 +415,16 @@ def _expected(shard: Shard, stream: Stream) -> Iterator[ExpectedSummary]:
     waits = shard.reporter.of_waiting(rows, np.full(len(rows), clock))
     for (model, row), waiting in zip(stream.models.items(), waits):
         newest = shard.schedule.expectations.provisional(row)
-        period = None if newest is None else expected_period(
-            newest.state.start, newest.state.end, newest.state.labelled_share, newest.labelled_so_far,
-            newest.measures,
+        period = (
+            None
+            if newest is None
+            else expected_period(
+                newest.state.start,
+                newest.state.end,
+                newest.state.labelled_share,
+                newest.labelled_so_far,
+                newest.measures,
+            )
         )
         if period is not None or waiting is not None:
             yield ExpectedSummary(
@@ -428,9 +439,9 @@ def _measures(names: tuple[str, ...], state: EstimatorState) -> dict[str, float]
 
 def refuse_reused_ids(summary: Summary, way: str) -> None:
     """Raise WorkError if IDs are used again while their labels are pending; `way` is how to allow that."""
-    for one in summary.findings:
-        if one.code == REUSED_IDS:
-            raise WorkError(f"{one.stream}: {one.sentence}; {way} evaluates it all the same")
+    for finding in summary.findings:
+        if finding.code == REUSED_IDS:
+            raise WorkError(f"{finding.stream}: {finding.sentence}; {way} evaluates it all the same")
 
 
 def refuse_mostly_invalid(facts: Facts) -> None:
@@ -439,11 +450,11 @@ def refuse_mostly_invalid(facts: Facts) -> None:
     If some are vectors of indicators, so are the others, although these may look like sets of labels.
     """
     for kind in (PREDICTIONS, LABELS):
-        reasons = [one for one in facts.reasons if one.kind == kind]
-        invalid, records = sum(one.records for one in reasons), facts.records[kind]
-        vectors = [one for one in reasons if f"a vector of {INDICATORS}" in one.sentence]
+        reasons = [refusal for refusal in facts.reasons if refusal.kind == kind]
+        invalid, records = sum(refusal.records for refusal in reasons), facts.records[kind]
+        vectors = [refusal for refusal in reasons if f"a vector of {INDICATORS}" in refusal.sentence]
         if 2 * invalid > records or vectors:
-            first = max(vectors or reasons, key=lambda one: one.records)
+            first = max(vectors or reasons, key=lambda refusal: refusal.records)
             way = remedy(first.sentence)
             raise InvalidRecords(
                 f"{invalid:,} of {records:,} {KINDS[kind]} are invalid, so measures of the rest would "
@@ -453,4 +464,6 @@ def refuse_mostly_invalid(facts: Facts) -> None:
 
 def why(summary: Summary, facts: Facts) -> str:
     """Return the reason why nothing was evaluated, in one sentence."""
-    return why_nothing(facts, [Finding(one.code, one.stream, one.sentence) for one in summary.findings])
+    return why_nothing(
+        facts, [Finding(finding.code, finding.stream, finding.sentence) for finding in summary.findings]
+    )

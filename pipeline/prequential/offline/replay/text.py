@@ -16,7 +16,7 @@ from prequential.offline.replay.sources import POINTS
 from prequential.offline.replay.summary import SequenceSummary, Summary, SummaryFinding, place_in_words
 from prequential.topics.errors import Fault, printable
 from prequential.views.diagnosis.stream_facts import Finding
-from prequential.views.wording.comparing import main_one, report
+from prequential.views.wording.comparing import main_comparison, report
 from prequential.views.wording.comparing import sentence as disparity_in_words
 from prequential.views.wording.console import Console
 from prequential.views.wording.expected import ASSUMPTION, in_words, of_period
@@ -99,8 +99,8 @@ def bars(values: Sequence[float], width: int = _COURSE) -> str:
     """
     width = min(width, len(values))
     lowest = 0.5 if all(value >= 0.5 for value in values) else 0.0
-    places = [len(values) * (i + 1) // width - 1 for i in range(width)]
-    shares = [(values[place] - lowest) / (1 - lowest) for place in places]
+    indices = [len(values) * (i + 1) // width - 1 for i in range(width)]
+    shares = [(values[index] - lowest) / (1 - lowest) for index in indices]
     return "".join(_BARS[min(max(int(share * len(_BARS)), 0), len(_BARS) - 1)] for share in shares)
 
 
@@ -159,7 +159,7 @@ def show(summary: Summary, config: Config, console: Console, more: Elsewhere = A
     for line in (*record_lines(summary, more), *outcome_lines(summary)):
         _print(line, console)
     for task in COLUMNS:
-        if rows := [one for one in summary.sequences if one.task == task]:
+        if rows := [sequence for sequence in summary.sequences if sequence.task == task]:
             shown = rows[:_ROWS]
             print_wide(partial(table_of_models, shown, task, measures_in_table(rows, config)), console)
             if len(rows) > len(shown):
@@ -172,9 +172,9 @@ def show(summary: Summary, config: Config, console: Console, more: Elsewhere = A
         _print(f"looks wrong: {finding_in_words(finding)}", console)
 
 
-def finding_in_words(said: SummaryFinding) -> str:
+def finding_in_words(finding: SummaryFinding) -> str:
     """Return a finding as one sentence, with the name of its stream."""
-    return str(Finding(said.code, said.stream, said.sentence))
+    return str(Finding(finding.code, finding.stream, finding.sentence))
 
 
 def _print(line: str, console: Console) -> None:
@@ -190,8 +190,8 @@ def record_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[
     )
     yield f"read: {', '.join(read) or 'no records'}; {', '.join(became)}"
     for drop in summary.dropped[:_DROPS]:
-        where = f" (first: {place_in_words(drop.example)})" if drop.example else ""
-        yield f"  dropped: {drop.count:,} {drop.kind}: {drop.reason}{where}"
+        example_text = f" (first: {place_in_words(drop.example)})" if drop.example else ""
+        yield f"  dropped: {drop.count:,} {drop.kind}: {drop.reason}{example_text}"
     if len(summary.dropped) > _DROPS:
         yield f"  … for {len(summary.dropped) - _DROPS:,} further reasons{more.drops}"
 
@@ -199,33 +199,37 @@ def record_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[
 def outcome_lines(summary: Summary) -> Iterator[str]:
     """Yield lines about outcomes by stream and model, and about the times between messages."""
     by_stream: dict[str, dict[str, tuple[int, int]]] = {}
-    for one in summary.outcomes:
-        models = by_stream.setdefault(one.stream, {})
-        outcomes, waiting = models.get(one.model, (0, 0))
-        models[one.model] = outcomes + one.outcomes, waiting + one.waiting
+    for counts in summary.outcomes:
+        models = by_stream.setdefault(counts.stream, {})
+        outcomes, waiting = models.get(counts.model, (0, 0))
+        models[counts.model] = outcomes + counts.outcomes, waiting + counts.waiting
     for stream, models in list(by_stream.items())[:_ROWS]:
         shown = ", ".join(f"{model} {outcomes:,}" for model, (outcomes, _) in models.items())
-        labels = sum(one.labels for one in summary.waiting_labels if one.stream == stream)
+        labels = sum(entry.labels for entry in summary.waiting_labels if entry.stream == stream)
         predictions = sum(waiting for _, waiting in models.values())
         wait = f"; pending: {predictions:,} predictions, {labels:,} labels" if predictions or labels else ""
-        closed = sum(one.at_horizon for one in summary.outcomes if one.stream == stream)
+        closed = sum(counts.at_horizon for counts in summary.outcomes if counts.stream == stream)
         without = f"; {closed:,} predictions got no label within the horizon" if closed else ""
         yield f"outcomes of {stream}: {shown or 'none'}{without}{wait}"
     for emission in summary.emission or ():
-        when = [f"{emission.outcomes:,} outcomes"] if emission.outcomes else []
+        intervals = [f"{emission.outcomes:,} outcomes"] if emission.outcomes else []
         if emission.every_ms is not None:
             time = f"{shown_duration(emission.every_ms)} of record time"
-            when.append(f"{emission.every_ms:,} rows" if emission.untimed else time)
-        whose = "" if emission.stream is None else f" of {emission.stream}"
-        said = f"metrics{whose}: every {' and every '.join(when)}" if when else f"metrics{whose}: at the end"
+            intervals.append(f"{emission.every_ms:,} rows" if emission.untimed else time)
+        stream_text = "" if emission.stream is None else f" of {emission.stream}"
+        line = (
+            f"metrics{stream_text}: every {' and every '.join(intervals)}"
+            if intervals
+            else f"metrics{stream_text}: at the end"
+        )
         if emission.by_default:
-            said += f" (emit.every isn't configured: at most {POINTS:,} points a sequence)"
-        yield said
+            line += f" (emit.every isn't configured: at most {POINTS:,} points a sequence)"
+        yield line
 
 
 def measures_in_table(rows: Iterable[SequenceSummary], config: Config) -> list[str]:
     """Return the measures for columns: the usual ones that are configured, then other configured ones."""
-    streams = {one.stream: one.task for one in rows}
+    streams = {sequence.stream: sequence.task for sequence in rows}
     configured = [
         name for stream, task in streams.items() for name in config.stream(stream).measures
         if MEASURES[name].fits(task)
@@ -243,62 +247,69 @@ def table_of_models(
     With `baselines`, rows of their values are below each stream's models.
     """
     whole = latest[:1]
-    several = len({one.stream for one in rows}) > 1
+    several = len({sequence.stream for sequence in rows}) > 1
     lines = []
-    for place, one in enumerate(rows):
-        estimators = first, last = shown_estimators(one.measures)
-        before = rows[place - 1] if place else None
-        after = rows[place + 1] if place + 1 < len(rows) else None
-        new = before is None or _model_of(before) != _model_of(one)
-        owner = f"{one.stream}/" if several else ""
-        values = [one.measures[first].get(name) for name in whole]
-        values += [one.measures[last].get(name) for name in latest]
-        names = f"{owner}{one.model}" if new else "", marked(one.stage, one.same), f"{one.outcomes:,}"
-        own = [ModelRow(names, tuple(values), course_of(one), False)]
-        if baselines and (after is None or after.stream != one.stream):
+    for index, sequence in enumerate(rows):
+        estimators = first, last = shown_estimators(sequence.measures)
+        before = rows[index - 1] if index else None
+        after = rows[index + 1] if index + 1 < len(rows) else None
+        new = before is None or _model_of(before) != _model_of(sequence)
+        owner = f"{sequence.stream}/" if several else ""
+        values = [sequence.measures[first].get(name) for name in whole]
+        values += [sequence.measures[last].get(name) for name in latest]
+        names = (
+            f"{owner}{sequence.model}" if new else "",
+            marked(sequence.stage, sequence.same),
+            f"{sequence.outcomes:,}",
+        )
+        own = [ModelRow(names, tuple(values), course_of(sequence), False)]
+        if baselines and (after is None or after.stream != sequence.stream):
             rest = (None,) * (len(latest) - 1)
-            for name, of_estimators in baselines_of(one, "".join(whole), estimators):
+            for name, of_estimators in baselines_of(sequence, "".join(whole), estimators):
                 own.append(ModelRow((f"{owner}{name}", "", ""), (*of_estimators, *rest), (), False))
-        if after is None or _model_of(after) != _model_of(one):
+        if after is None or _model_of(after) != _model_of(sequence):
             own[-1] = own[-1]._replace(ends=True)
         lines += own
     measure = COLUMNS[task][0]  # of the course, whichever measures are configured
     last = shown_estimators(rows[0].measures)[1]
     needed, explained = _CAPTIONS[task]
-    said = explained if needed in (None, *latest) else ""
+    explanation = explained if needed in (None, *latest) else ""
     return models_table(
         lines, ("model", "stage", "outcomes"),
         (*(f"{name}\nwhole run" for name in whole), *(f"{name}\nlatest" for name in latest)),
         f"{measure} over time" if console is not None and with_courses(console) else None,
         title=f"latest: {last}" if several else f"{rows[0].stream}; latest: {last}",
-        caption=f"{caption_of_stages(one.same for one in rows if one.stage in _EXPLAINED)}{said}",
+        caption=caption_of_stages(sequence.same for sequence in rows if sequence.stage in _EXPLAINED)
+        + explanation,
     )  # fmt: skip
 
 
-def _model_of(one: SequenceSummary) -> tuple[str, int | None, str]:
-    return one.stream, one.partition, one.model
+def _model_of(sequence: SequenceSummary) -> tuple[str, int | None, str]:
+    return sequence.stream, sequence.partition, sequence.model
 
 
 def baselines_of(
-    one: SequenceSummary, measure: str, estimators: Sequence[str]
+    sequence: SequenceSummary, measure: str, estimators: Sequence[str]
 ) -> Iterator[tuple[str, list[float | None]]]:
     """Yield a measure's baselines: the name of each, and its value by each of these estimators."""
     for baseline in baseline_references(measure):
-        found = [one.measures[name].get(baseline.measure) for name in estimators]
-        if any(value is not None for value in found):
-            yield baseline.line.name, [
-                1 - value if value is not None and baseline.one_less else value for value in found
-            ]
+        values = [sequence.measures[name].get(baseline.measure) for name in estimators]
+        if any(value is not None for value in values):
+            yield (
+                baseline.line.name,
+                [1 - value if value is not None and baseline.one_less else value for value in values],
+            )
 
 
 def reference_lines(summary: Summary) -> Iterator[str]:
     """Yield lines that compare sequences with their first outcomes, by their main measure."""
-    for one in [one for one in summary.sequences if one.reference][:_ROWS]:
-        if one.reference is msgspec.UNSET:
+    for sequence in [sequence for sequence in summary.sequences if sequence.reference][:_ROWS]:
+        if sequence.reference is msgspec.UNSET:
             raise Fault("a sequence has no reference: this is a fault of prequential, please report it")
-        _, last = shown_estimators(one.measures)
-        if (said := main_one(one.reference.get(last, {}))) is not None:
-            yield f"{one.stream}/{one.model} {stage_in_words(one.stage, one.same)}, {last}: {said}"
+        _, last = shown_estimators(sequence.measures)
+        if (sentence := main_comparison(sequence.reference.get(last, {}))) is not None:
+            stage = stage_in_words(sequence.stage, sequence.same)
+            yield f"{sequence.stream}/{sequence.model} {stage}, {last}: {sentence}"
 
 
 def shown_estimators(measures: dict[str, Any]) -> tuple[str, str]:
@@ -312,13 +323,13 @@ def shown_estimators(measures: dict[str, Any]) -> tuple[str, str]:
     return whole, next((name for name in names if recency(name) is not None), whole)
 
 
-def course_of(one: SequenceSummary) -> list[float]:
+def course_of(sequence: SequenceSummary) -> list[float]:
     """Return the course of a sequence as heights from 0 to 1.
 
     The heights are accuracies; for regression, they are errors as shares of the largest one.
     """
-    losses = one.course.loss
-    if one.task != "regression":
+    losses = sequence.course.loss
+    if sequence.task != "regression":
         return [1 - loss for loss in losses]
     largest = max(losses, default=0.0)
     return [loss / largest for loss in losses] if largest else [0.0] * len(losses)
@@ -326,10 +337,10 @@ def course_of(one: SequenceSummary) -> list[float]:
 
 def expected_lines(summary: Summary, config: Config, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
     """Yield a line for each model with expected measures of its non-final period and pending predictions."""
-    for one in summary.expected[:_ROWS]:
-        zone = config.stream(one.stream).period_zone
-        said = "; ".join(in_words(one.period, one.waiting, zone, untimed=one.untimed))
-        yield f"before labels are there, {one.stream}/{one.model}: {said}"
+    for expected in summary.expected[:_ROWS]:
+        zone = config.stream(expected.stream).period_zone
+        sentence = "; ".join(in_words(expected.period, expected.waiting, zone, untimed=expected.untimed))
+        yield f"before labels are there, {expected.stream}/{expected.model}: {sentence}"
     if len(summary.expected) > _ROWS:
         yield f"  … and {len(summary.expected) - _ROWS:,} more models{more.expected}"
     if summary.expected:
@@ -338,8 +349,8 @@ def expected_lines(summary: Summary, config: Config, more: Elsewhere = AT_A_TERM
 
 def disparity_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
     """Yield a line for each comparison of segments."""
-    for one in summary.disparities[:_ROWS]:
-        yield disparity_in_words(one)
+    for disparity in summary.disparities[:_ROWS]:
+        yield disparity_in_words(disparity)
     if len(summary.disparities) > _ROWS:
         yield f"  … and {len(summary.disparities) - _ROWS:,} more comparisons of segments{more.disparities}"
 
@@ -349,14 +360,14 @@ def incident_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterato
     incidents, alarms = summary.incidents, summary.alarms
     explain = f"; to explain one: {more.explain}" if incidents else ""
     # An incident is of a model, and each detector may raise many alarms about it.
-    within = min(len(alarms), sum(one.alarm_count for one in incidents))
+    within = min(len(alarms), sum(reported.alarm_count for reported in incidents))
     belong = f", {within:,} of them in incidents" if incidents else ""
     yield f"incidents: {len(incidents):,} (drift alarms: {len(alarms):,}{belong}){explain}"
     for incident in incidents[:_ALARMS]:
         yield f"  {sentence(incident)}"
     if len(incidents) > _ALARMS:
         yield f"  … and {len(incidents) - _ALARMS:,} more{more.incidents}"
-    grouped = {(one.stream, one.partition, one.model) for one in incidents}
+    grouped = {(reported.stream, reported.partition, reported.model) for reported in incidents}
     ungrouped = [alarm for alarm in alarms if (alarm.stream, alarm.partition, alarm.model) not in grouped]
     for alarm in ungrouped[:_ALARMS]:
         segment = f" {alarm.segment}" if alarm.segment else ""

@@ -88,7 +88,7 @@ class Verification:
         self._texts = SpooledTemporaryFile(_IN_MEMORY)
         self._size = 0
         #: By message that hasn't been recomputed so far, and then by one that has: its place in the texts.
-        self._places: dict[_Key, tuple[int, int]] = {}
+        self._extents: dict[_Key, tuple[int, int]] = {}
         self._recomputed: dict[_Key, tuple[int, int]] = {}
         #: By sequence, messages that were only recomputed since the latest one that was also published.
         self._pending: dict[_Sequence, list[MessageDifference]] = {}
@@ -105,12 +105,12 @@ class Verification:
         """Add a published message; yields how it differs from an earlier one with the same id."""
         self.published += 1
         key, _ = _key_of(topic, text)
-        if key not in self._places:
+        if key not in self._extents:
             self._texts.seek(self._size)
             self._texts.write(text)
-            self._places[key] = self._size, len(text)
+            self._extents[key] = self._size, len(text)
             self._size += len(text)
-        elif (earlier := self._text(self._places[key])) != text:
+        elif (earlier := self._text(self._extents[key])) != text:
             yield from _differences(topic, earlier, text)
 
     @staticmethod
@@ -121,8 +121,8 @@ class Verification:
     def compare(self, topic: str, text: bytes) -> Iterator[MessageDifference]:
         """Compare a recomputed message; yields how published ones differ."""
         key, sequence = _key_of(topic, text)
-        place = self._places.pop(key, None) or self._recomputed.get(key)
-        if place is None:
+        extent = self._extents.pop(key, None) or self._recomputed.get(key)
+        if extent is None:
             subject = _subject_of(msgspec.json.decode(text))
             difference = MessageDifference(topic, key[1], subject, "", "", text.decode())
             self._pending.setdefault(sequence, []).append(difference)
@@ -132,9 +132,9 @@ class Verification:
             yield from pending
         self._begun.add(sequence)
         if key not in self._recomputed:
-            self._recomputed[key] = place
+            self._recomputed[key] = extent
             self.compared += 1
-        published = self._text(place)
+        published = self._text(extent)
         if published != text:
             yield from self._changed(topic, published, text)
 
@@ -150,8 +150,8 @@ class Verification:
 
         `configs` has the digests of the present settings: messages of other settings are only counted.
         """
-        for (topic, name, _), place in self._places.items():
-            text = self._text(place)
+        for (topic, name, _), extent in self._extents.items():
+            text = self._text(extent)
             config = _config_of(text)
             if configs and config is not None and config not in configs:
                 self.other_settings += 1
@@ -159,8 +159,8 @@ class Verification:
                 subject = _subject_of(msgspec.json.decode(text))
                 yield MessageDifference(topic, name, subject, "", text.decode(), "")
 
-    def _text(self, place: tuple[int, int]) -> bytes:
-        start, size = place
+    def _text(self, extent: tuple[int, int]) -> bytes:
+        start, size = extent
         self._texts.seek(start)
         return self._texts.read(size)
 
@@ -179,8 +179,8 @@ def _config_of(text: bytes) -> str | None:
 def _subject_of(message: dict[str, Any]) -> str:
     """Which message it is, in words."""
     names = [str(message[name]) for name in _SUBJECT if message.get(name) is not None]
-    place = next((f"{name} {message[name]}" for name in _PLACE if name in message), None)
-    return ", ".join(names if place is None else [*names, place])
+    position = next((f"{name} {message[name]}" for name in _PLACE if name in message), None)
+    return ", ".join(names if position is None else [*names, position])
 
 
 def _differences(topic: str, published: bytes, recomputed: bytes) -> Iterator[MessageDifference]:

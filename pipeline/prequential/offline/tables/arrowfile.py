@@ -44,9 +44,9 @@ class ArrowRows(FileRows):
         values = _plain(column)
         return pick(values, tuple(below)) if below else values
 
-    def raw(self, place: int) -> bytes:
+    def raw(self, index: int) -> bytes:
         """Return a row as JSON."""
-        columns = self._batch.slice(place, 1).columns
+        columns = self._batch.slice(index, 1).columns
         row = {name: _values(column)[0] for name, column in zip(self._batch.schema.names, columns)}
         return msgspec.json.encode(row, enc_hook=str)
 
@@ -71,8 +71,8 @@ def _plain(column: Any) -> list[Any]:
     kind = column.type
     if pa.types.is_dictionary(kind):
         values = [*_plain(column.dictionary), None]
-        places = column.indices.cast(pa.int64()).fill_null(len(values) - 1)
-        return list(map(values.__getitem__, places.to_numpy().tolist()))
+        indices = column.indices.cast(pa.int64()).fill_null(len(values) - 1)
+        return list(map(values.__getitem__, indices.to_numpy().tolist()))
     if column.null_count == 0 and (
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
         or pa.types.is_string(kind) or pa.types.is_large_string(kind)
@@ -88,7 +88,7 @@ def _values(column: Any) -> list[Any]:
     except (ValueError, OverflowError):
         if len(column) == 1:
             return [column.to_string(skip_new_lines=True).removeprefix("[").removesuffix("]")]
-        return [value for place in range(len(column)) for value in _values(column.slice(place, 1))]
+        return [value for index in range(len(column)) for value in _values(column.slice(index, 1))]
 
 
 def _milliseconds(column: Any) -> list[int | None]:
@@ -226,7 +226,9 @@ def of_pandas(name: str, table: Any) -> ArrowTable:
 
     def read(wanted: list[str] | None) -> Iterator[Any]:
         names = schema.names if wanted is None else wanted
-        before, after = (pa.schema([one.field(name) for name in names]) for one in (present, schema))
+        before, after = (
+            pa.schema([table_schema.field(name) for name in names]) for table_schema in (present, schema)
+        )
         for start in range(0, len(table), BATCH):
             rows = table.iloc[start : start + BATCH]
             for batch in pa.Table.from_pandas(rows, before, index, nthreads=1).to_batches():
@@ -272,8 +274,8 @@ def of_arrow(name: str, source: Any, *, stream: bool) -> ArrowFile:
                 yield from pa.ipc.open_stream(opened)
             else:
                 file = pa.ipc.open_file(opened)
-                for place in range(file.num_record_batches):
-                    yield file.get_batch(place)
+                for batch_number in range(file.num_record_batches):
+                    yield file.get_batch(batch_number)
 
     with _opened(source) as opened:
         schema = (pa.ipc.open_stream if stream else pa.ipc.open_file)(opened).schema

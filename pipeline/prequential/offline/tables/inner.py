@@ -16,7 +16,7 @@ from prequential.mapping.evaluations import FORMATS_WITH_PARTS, RecordPart
 from prequential.mapping.model import ROW, Path, RecordMapping
 from prequential.mapping.rows import RowColumns
 from prequential.mapping.units import RFC3339, UNITS
-from prequential.offline.tables.rows import FileRows, ObjectRows, Progress, RowFile, TakeRows, some
+from prequential.offline.tables.rows import FileRows, ObjectRows, Progress, RowFile, TakeRows, shortened
 from prequential.topics.foreign_json import Unreadable
 from prequential.topics.values import quoted
 
@@ -52,18 +52,18 @@ def check_columns(files: Sequence[tuple[RowFile, Sequence[RecordMapping]]]) -> N
 def _of_columns(mapping: RecordMapping, file: RowFile) -> Iterator[tuple[object, str]]:
     if file.columns is None or file.own_columns is None or mapping.format in FORMATS_WITH_PARTS:
         return
-    known = set(file.columns)
+    column_names = set(file.columns)
     for keys, path in mapping.paths():
-        if path.root != ROW and path.keys[0] not in known and ".".join(path.keys) not in known:
+        if path.root != ROW and path.keys[0] not in column_names and ".".join(path.keys) not in column_names:
             own = file.own_columns
-            present = f"its columns: {some(own)}" if own else "it has no columns"
+            present = f"its columns: {shortened(own)}" if own else "it has no columns"
             yield (file.name, path.keys), _absent(mapping, keys, path, file, present)
-    one = mapping.fields.get("ts")
-    if one is not None and one.path is not None and one.unit is not None:
-        kind = file.type_of_time(one.path)
+    time_field = mapping.fields.get("ts")
+    if time_field is not None and time_field.path is not None and time_field.unit is not None:
+        kind = file.type_of_time(time_field.path)
         if kind is not None:
-            where = mapping.origin.place("ts", "unit")
-            already = f"{where}: {one.path} of {file.name} is {kind}, a time already: remove unit"
+            position = mapping.origin.place("ts", "unit")
+            already = f"{position}: {time_field.path} of {file.name} is {kind}, a time already: remove unit"
             yield (file.name, "unit"), already
 
 
@@ -80,31 +80,40 @@ def check_first(mapping: RecordMapping, file: RowFile, rows: FileRows) -> None:
         if sentences and isinstance(rows, InnerRows) and len(rows.refused) == len(rows):
             why = next(iter(rows.refused.values()))  # no row has any path, because none can be read
             sentences = [f"{mapping.origin.place('rows')}: in the first record of {file.name}, {why}"]
-    one = mapping.fields.get("ts")
-    if not sentences and one is not None and one.path is not None and file.type_of_time(one.path) is None:
-        values = list(islice((value for value in rows.column(one.path) if not is_absent(value)), _FIRST))
+    time_field = mapping.fields.get("ts")
+    if (
+        not sentences
+        and time_field is not None
+        and time_field.path is not None
+        and file.type_of_time(time_field.path) is None
+    ):
+        values = list(
+            islice((value for value in rows.column(time_field.path) if not is_absent(value)), _FIRST)
+        )
         value = values[0] if values else None
-        units = {better_unit(value, one.unit) for value in values}
+        units = {better_unit(value, time_field.unit) for value in values}
         # Where some times have another unit than others, a finding reports how many.
         unit = units.pop() if len(units) == 1 else None
-        if one.unit in (None, RFC3339) and one.timezone is None and lacks_offset(value):
+        if time_field.unit in (None, RFC3339) and time_field.timezone is None and lacks_offset(value):
             sentences.append(
-                f"{mapping.origin.place('ts')}: {one.path} is {quoted(value)} in the first record of "
-                f"{file.name} that has it, a time without a zone: expected {{path: {one.path}, "
+                f"{mapping.origin.place('ts')}: {time_field.path} is {quoted(value)} in the first record of "
+                f"{file.name} that has it, a time without a zone: expected {{path: {time_field.path}, "
                 "timezone: UTC}, or the zone whose clock it is"
             )
         elif (
-            one.unit is None and one.timezone is not None
+            time_field.unit is None and time_field.timezone is not None
             and isinstance(value, (int, float)) and not isinstance(value, bool)
         ):  # fmt: skip
             sentences.append(
-                f"{mapping.origin.place('ts', 'timezone')}: {one.path} is {quoted(value)} in the first "
+                f"{mapping.origin.place('ts', 'timezone')}: {time_field.path} is {quoted(value)} "
+                "in the first "
                 f"record of {file.name} that has it, a number since 1970: remove timezone"
             )
         elif unit is not None:
             sentences.append(
-                f"{mapping.origin.place('ts')}: {one.path} is {value} in the first record of {file.name} "
-                f"that has it, {_in_words(value, one.unit)}: it looks like {unit}: set unit: {unit}"
+                f"{mapping.origin.place('ts')}: {time_field.path} is {value} "
+                f"in the first record of {file.name} "
+                f"that has it, {_in_words(value, time_field.unit)}: it looks like {unit}: set unit: {unit}"
             )
     _complain(sentences)
 
@@ -125,10 +134,10 @@ def better_unit(value: Any, unit: str | None) -> str | None:
             return None
     except (TypeError, ValueError):
         pass
-    for other in (*UNITS, RFC3339):
-        as_other = _time(value, other)
-        if other != (unit or "ms") and as_other is not None and _LIKELY[0] <= as_other <= _LIKELY[1]:
-            return other
+    for other_unit in (*UNITS, RFC3339):
+        as_other = _time(value, other_unit)
+        if other_unit != (unit or "ms") and as_other is not None and _LIKELY[0] <= as_other <= _LIKELY[1]:
+            return other_unit
     return None
 
 
@@ -151,13 +160,13 @@ def _in_words(value: Any, unit: str | None) -> str:
 
 def _absent(mapping: RecordMapping, keys: Sequence[Any], path: Path, file: RowFile, present: str) -> str:
     section, name = mapping.origin.section, keys[0]
-    what = "field" if file.columns is None else "column"
+    noun = "field" if file.columns is None else "column"
     if name in mapping.implied:
         return (
-            f"{mapping.origin.line(())}{section}: {file.name} has no {what} {path}; {present}; expected "
+            f"{mapping.origin.line(())}{section}: {file.name} has no {noun} {path}; {present}; expected "
             f"its path in {_setting(section, name)}, or {{const: …}} for a fixed one"
         )
-    return f"{mapping.origin.place(*keys)}: {file.name} has no {what} {path}; {present}"
+    return f"{mapping.origin.place(*keys)}: {file.name} has no {noun} {path}; {present}"
 
 
 def _setting(section: str, name: str) -> str:
@@ -182,21 +191,22 @@ class InnerRows(RowColumns):
         self._outer = rows
         self._find_reasons()
 
-    def take(self, places: Sequence[int]) -> Self:
-        """Return the rows at these places, in the order of `places`."""
-        some = super().take(places)
-        some._find_reasons()
-        return some
+    def take(self, row_indices: Sequence[int]) -> Self:
+        """Return the rows at these places, in the order of `row_indices`."""
+        selection = super().take(row_indices)
+        selection._find_reasons()
+        return selection
 
     def _find_reasons(self) -> None:
         unreadable = self._outer.reasons
         self.reasons: Mapping[int, str] = {
-            index: unreadable[place] for index, place in enumerate(self.places) if place in unreadable
+            index: unreadable[record_index] for index, record_index in enumerate(self.record_indices)
+            if record_index in unreadable
         } if unreadable else {}  # fmt: skip
 
-    def raw(self, place: int) -> bytes:
+    def raw(self, index: int) -> bytes:
         """Return the record of a row as text."""
-        return self._outer.raw(self.places[place])
+        return self._outer.raw(self.record_indices[index])
 
     def has(self, path: Path) -> bool:
         """Whether any row, or any record, has this path, even with an empty value."""
@@ -217,35 +227,37 @@ class PartRows(ObjectRows):
     def __init__(self, rows: FileRows, parts: Callable[[Any], list[RecordPart]]) -> None:
         objects: list[Any] = []
         reasons: dict[int, str] = {}
-        self.places: list[int] = []
-        for place, record in enumerate(_objects(rows)):
-            reason = rows.reasons.get(place)
+        self.record_indices: list[int] = []
+        for record_index, record in enumerate(_objects(rows)):
+            reason = rows.reasons.get(record_index)
             try:
-                found = [RecordPart(None, None, reason)] if reason is not None else parts(record)
+                found_parts = [RecordPart(None, None, reason)] if reason is not None else parts(record)
             except Unreadable as error:
-                found = [RecordPart(None, None, str(error))]
-            for part in found:
+                found_parts = [RecordPart(None, None, str(error))]
+            for part in found_parts:
                 if part.reason is not None:
                     named = part.name is not None
                     reasons[len(objects)] = f"{part.name}: {part.reason}" if named else part.reason
                 objects.append(part.value if part.reason is None else None)
-                self.places.append(place)
+                self.record_indices.append(record_index)
         super().__init__(objects, reasons)
         self._outer = rows
 
-    def take(self, places: Sequence[int]) -> PartRows:
-        """Return the parts at these places, in the order of `places`."""
-        some = copy(self)
-        some.objects = [self.objects[place] for place in places]
-        some.places = [self.places[place] for place in places]
-        some.reasons = {
-            index: self.reasons[place] for index, place in enumerate(places) if place in self.reasons
+    def take(self, row_indices: Sequence[int]) -> PartRows:
+        """Return the parts at these places, in the order of `row_indices`."""
+        selection = copy(self)
+        selection.objects = [self.objects[row_index] for row_index in row_indices]
+        selection.record_indices = [self.record_indices[row_index] for row_index in row_indices]
+        selection.reasons = {
+            index: self.reasons[row_index]
+            for index, row_index in enumerate(row_indices)
+            if row_index in self.reasons
         }
-        return some
+        return selection
 
-    def raw(self, place: int) -> bytes:
+    def raw(self, index: int) -> bytes:
         """Return the record of a part as text."""
-        return self._outer.raw(self.places[place])
+        return self._outer.raw(self.record_indices[index])
 
 
 def _objects(rows: FileRows) -> Sequence[Any]:
@@ -258,14 +270,14 @@ def _objects(rows: FileRows) -> Sequence[Any]:
 
 
 class Expanded(FileRows, Protocol):
-    """A batch of rows or parts: `places` has the record of each."""
+    """A batch of rows or parts: `record_indices` has the record of each."""
 
     @property
-    def places(self) -> list[int]:
+    def record_indices(self) -> list[int]:
         """The record of each, counted from 0 within the batch."""
 
-    def take(self, places: Sequence[int]) -> FileRows:
-        """Return those at these places, in the order of `places`."""
+    def take(self, row_indices: Sequence[int]) -> FileRows:
+        """Return those at these places, in the order of `row_indices`."""
 
 
 #: A function that returns the rows or parts of a batch of records.
@@ -283,7 +295,7 @@ class InnerFile(RowFile):
             self.columns = self.own_columns = None
         #: The record of each row, and the row's place among those of its record, (rows,).
         self._records: Ints = np.zeros(0, dtype=np.int64)
-        self._places: Ints = self._records
+        self._row_numbers: Ints = self._records
 
     def select(self, paths: Sequence[Path]) -> None:
         """Select paths to read, in addition to those selected before."""
@@ -303,25 +315,27 @@ class InnerFile(RowFile):
         self, progress: Progress = lambda rows, share: None, only: Sequence[Path] | None = None
     ) -> Iterator[FileRows]:
         """Yield the rows in their order, in a batch for each batch of records."""
-        records, places, count = [self._records[:0]], [self._records[:0]], 0
+        records, row_numbers, count = [self._records[:0]], [self._records[:0]], 0
         for outer in self._file.batches(progress):
             rows = self._expand(outer)
-            of_rows = np.array(rows.places, dtype=np.int64)
+            of_rows = np.array(rows.record_indices, dtype=np.int64)
             records.append(of_rows + count)
-            places.append(np.arange(len(of_rows)) - np.searchsorted(of_rows, of_rows))
+            row_numbers.append(np.arange(len(of_rows)) - np.searchsorted(of_rows, of_rows))
             count += len(outer)
             yield rows
-        self._records, self._places = np.concatenate(records), np.concatenate(places)
+        self._records, self._row_numbers = np.concatenate(records), np.concatenate(row_numbers)
 
     def hold(self) -> TakeRows:
         """Read all records into memory."""
-        take_records, records_of, places_of = self._file.hold(), self._records, self._places
+        take_records, records_of, places_of = self._file.hold(), self._records, self._row_numbers
 
         def take(rows: Sequence[int]) -> FileRows:
             numbers = np.asarray(rows, dtype=np.int64)
-            records, which = np.unique(records_of[numbers], return_inverse=True)
+            records, record_of_row = np.unique(records_of[numbers], return_inverse=True)
             inner = self._expand(take_records(records.tolist()))
-            first: Any = np.searchsorted(np.array(inner.places, dtype=np.int64), np.arange(len(records)))
-            return inner.take((first[which] + places_of[numbers]).tolist())
+            first: Any = np.searchsorted(
+                np.array(inner.record_indices, dtype=np.int64), np.arange(len(records))
+            )
+            return inner.take((first[record_of_row] + places_of[numbers]).tolist())
 
         return take

@@ -107,11 +107,11 @@ class Stored:
 
 def _read_once(path: str) -> bytes | None:
     """Return the bytes of a source that can be opened only once, such as a pipe; None for a file."""
-    where = pathlib.Path(path)
+    file_path = pathlib.Path(path)
     try:
-        if not (where.is_fifo() or where.is_char_device()):
+        if not (file_path.is_fifo() or file_path.is_char_device()):
             return None
-        with where.open("rb") as stream:
+        with file_path.open("rb") as stream:
             return _read_whole(stream)
     except OSError as error:
         raise UsageError(f"can't read {path!r}: {error.strerror}") from error
@@ -218,7 +218,7 @@ def open_sources(
             sources[kind] = _lines(kind, stored[path], parser)
             report(len(sources[kind]), 1.0)
             continue
-        formats = {one.format for one in sections if one.format is not None}
+        formats = {section.format for section in sections if section.format is not None}
         if len(formats) > 1:
             raise ConfigError(f"{sections[0].origin.place()}: several formats: expected the same in each")
         if path not in opened:
@@ -250,13 +250,17 @@ def table_sources(
     """
     shared = files.get(PREDICTIONS) is not None and files.get(PREDICTIONS) is files.get(LABELS)
     mappings: dict[int, Sequence[RecordMapping]] = {}
-    segments = [key for one in (config.defaults, *config.streams.values()) for key in one.segments]
+    segments = [
+        key for stream_config in (config.defaults, *config.streams.values()) for key in stream_config.segments
+    ]
     for kind, file in sorted(files.items()):
         by_name = _by_name(kind, file, MappingOrigin(section(KINDS[kind])), segments)
-        mappings[kind] = [_with_names(one, by_name) for one in config.files.get(KINDS[kind], ())] or [by_name]
+        mappings[kind] = [_with_names(mapping, by_name) for mapping in config.files.get(KINDS[kind], ())] or [
+            by_name
+        ]
         if shared and kind == LABELS:
-            mappings[kind] = [_completed(one, mappings[PREDICTIONS][0]) for one in mappings[kind]]
-        mappings[kind] = [_with_defaults(one, file, defaults or {}) for one in mappings[kind]]
+            mappings[kind] = [_completed(mapping, mappings[PREDICTIONS][0]) for mapping in mappings[kind]]
+        mappings[kind] = [_with_defaults(mapping, file, defaults or {}) for mapping in mappings[kind]]
     check_columns([(files[kind], of_kind) for kind, of_kind in mappings.items()])
     numbers = NameNumbers()
     return {
@@ -327,7 +331,9 @@ def _with_defaults(mapping: RecordMapping, file: RowFile, defaults: Mapping[str,
     lacking = mapping.implied.intersection(defaults)
     if lacking:
         lacking = lacking.difference(columns_of(file))
-    fields = {name: defaults[name] if name in lacking else one for name, one in mapping.fields.items()}
+    fields = {
+        name: defaults[name] if name in lacking else own_field for name, own_field in mapping.fields.items()
+    }
     return replace(mapping, fields=fields)
 
 
@@ -362,14 +368,18 @@ def _time_columns(source: Located) -> list[TimeColumn]:
 
 def _check_times(sources: Mapping[int, Located]) -> None:
     """Raise UsageError if some sources have times and others have none, because they have no common order."""
-    without = [one for one in sources.values() if isinstance(one, TableSource) and not one.has_times]
+    without = [
+        source for source in sources.values() if isinstance(source, TableSource) and not source.has_times
+    ]
     timed = [
-        one for one in sources.values() if len(one) and (not isinstance(one, TableSource) or one.has_times)
+        source
+        for source in sources.values()
+        if len(source) and (not isinstance(source, TableSource) or source.has_times)
     ]
     if without and timed:
         lacks, has = KINDS[without[0].kind], KINDS[timed[0].kind]
-        known = _time_columns(without[0])
-        perhaps = f" (perhaps {known[0].name!r})" if known else ""
+        time_columns = _time_columns(without[0])
+        perhaps = f" (perhaps {time_columns[0].name!r})" if time_columns else ""
         raise UsageError(
             f"the {lacks} in {without[0].file.name!r} have no ts, the {has} have: expected its "
             f"path in {without[0].section}.ts{perhaps}, or no ts anywhere (then the order of rows is that of "

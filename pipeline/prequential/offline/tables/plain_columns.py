@@ -42,7 +42,7 @@ class NameNumbers(dict[str, int]):
             self.clear()
             self.known = []
 
-    def of(self, column: list[str | None]) -> Ints32:
+    def numbers_of(self, column: list[str | None]) -> Ints32:
         """Return the numbers of names, (n,) int32; -1 for None."""
         number_of: Callable[[Any], int] = self.__getitem__
         if column and column[0] is not None and column.count(column[0]) == len(column):
@@ -65,13 +65,13 @@ class _TableRecords:
         """Return some of these records."""
         return _TableRecords(self._translated, self._start + start, min(self._start + stop, self._stop))
 
-    def record(self, place: int) -> Any:
+    def record(self, index: int) -> Any:
         """Return the record at a place."""
-        return self._translated.some(slice(self._start + place, self._start + place + 1))[0]
+        return self._translated.records_in(slice(self._start + index, self._start + index + 1))[0]
 
     def records(self) -> list[Any]:
         """Return all records."""
-        return self._translated.some(slice(self._start, self._stop))
+        return self._translated.records_in(slice(self._start, self._stop))
 
 
 def plain_of(translated: Translated, numbers: NameNumbers) -> Plain | None:
@@ -95,11 +95,11 @@ def plain_of(translated: Translated, numbers: NameNumbers) -> Plain | None:
             elif isinstance(column, ObjectColumns):
                 objects[field] = column
             elif field in _NAMES:
-                names[:, _NAMES[field]] = numbers.of(column)
+                names[:, _NAMES[field]] = numbers.numbers_of(column)
             elif field in _NUMBERS:
                 amounts[:, _NUMBERS[field]] = np.array(column, np.float64)
             elif field == "version":
-                version[:] = [one or 0 for one in column]
+                version[:] = [number or 0 for number in column]
             else:
                 return None
     except OverflowError:  # a number beyond all floats
@@ -120,7 +120,7 @@ def _write_targets(column: Any, names: Ints32, amounts: Floats, numbers: NameNum
     """Write classes or numbers; False if they need objects."""
     types = {*map(type, column)}
     if types == {str}:
-        names[:, scanned.TARGET] = numbers.of(column)
+        names[:, scanned.TARGET] = numbers.numbers_of(column)
         return True
     if types != {bool} and not types <= {int, float}:
         return False
@@ -138,7 +138,7 @@ def _ids(column: Any) -> tuple[Any, Ints]:
     if isinstance(column, WholeNumbers):
         return _texts(column)
     text = "".join(column)
-    sizes = map(len, column) if text.isascii() else (len(one.encode()) for one in column)
+    sizes = map(len, column) if text.isascii() else (len(instance_id.encode()) for instance_id in column)
     bounds = np.zeros(len(column) + 1, np.int64)
     np.cumsum(np.fromiter(sizes, np.int64, len(column)), out=bounds[1:])
     return np.frombuffer(bytearray(text.encode()), np.uint8), bounds
@@ -168,27 +168,27 @@ def _times(column: Any, count: int) -> Ints:
 
 
 def _shares(
-    given: ObjectColumns | None, count: int, numbers: NameNumbers
+    shares: ObjectColumns | None, count: int, numbers: NameNumbers
 ) -> tuple[Ints, Ints32, Floats] | None:
     """Return where each record's probabilities begin, their classes and values; None if some are absent."""
-    if given is None or not given.names:
+    if shares is None or not shares.names:
         return np.zeros(count + 1, np.int64), np.zeros(0, np.int32), np.zeros(0)
-    if given.numbers is None:
+    if shares.numbers is None:
         return None
-    classes = numbers.of(list(given.names))
-    return np.arange(count + 1) * len(classes), np.tile(classes, count), given.numbers.T.ravel()
+    classes = numbers.numbers_of(list(shares.names))
+    return np.arange(count + 1) * len(classes), np.tile(classes, count), shares.numbers.T.ravel()
 
 
-def _segments(given: ObjectColumns | None, count: int, numbers: NameNumbers) -> tuple[Ints, Ints32]:
+def _segments(segments: ObjectColumns | None, count: int, numbers: NameNumbers) -> tuple[Ints, Ints32]:
     """Return where each record's segments begin, and their keys and values, (all, 2) int32."""
     bounds = np.zeros(count + 1, np.int64)
-    if given is None or not given.names:
+    if segments is None or not segments.names:
         return bounds, np.zeros((0, 2), np.int32)
-    keys = numbers.of(list(given.names))
+    keys = numbers.numbers_of(list(segments.names))
     pairs = np.empty((count, len(keys), 2), np.int32)
     pairs[:, :, 0] = keys
-    for place, column in enumerate(given.columns):
-        pairs[:, place, 1] = numbers.of(column)
-    known = pairs[:, :, 1] >= 0
-    np.cumsum(known.sum(1), out=bounds[1:])
-    return bounds, pairs[known]
+    for key_index, column in enumerate(segments.columns):
+        pairs[:, key_index, 1] = numbers.numbers_of(column)
+    is_present = pairs[:, :, 1] >= 0
+    np.cumsum(is_present.sum(1), out=bounds[1:])
+    return bounds, pairs[is_present]

@@ -31,10 +31,10 @@ class FileRows(Protocol):
     def column(self, path: Path) -> list[Any]:
         """Return the value of every row at a path; None where there is none."""
 
-    def raw(self, place: int) -> bytes:
+    def raw(self, index: int) -> bytes:
         """Return a row as text."""
 
-    def has_null(self, path: Path, place: int) -> bool:
+    def has_null(self, path: Path, index: int) -> bool:
         """Whether a row without a value at a path has it as null: in columns, an empty cell is null."""
         return self.has(path)
 
@@ -97,15 +97,15 @@ def names_of(record: Mapping[str, Any]) -> str:
     >>> names_of({"at": 1, "customer": {"country": "DE", "age": 3}})
     'at, customer {country, age}'
     """
-    return some(
+    return shortened(
         [
-            f"{name} {{{names_of(one)}}}" if isinstance(one, Mapping) and one else str(name)
-            for name, one in record.items()
+            f"{name} {{{names_of(value)}}}" if isinstance(value, Mapping) and value else str(name)
+            for name, value in record.items()
         ]
     )
 
 
-def some(names: Sequence[str]) -> str:
+def shortened(names: Sequence[str]) -> str:
     """Return a list of names for a sentence, shortened if there are many."""
     shown = ", ".join(names[:_MOST_FIELDS])
     return shown if len(names) <= _MOST_FIELDS else f"{shown}, … ({len(names)} in all)"
@@ -126,45 +126,47 @@ class ObjectRows:
         """Return the value of every object at a path; None where there is none."""
         return pick(self.objects, self._keys(path))
 
-    def has_null(self, path: Path, place: int) -> bool:
+    def has_null(self, path: Path, index: int) -> bool:
         """Whether an object without a value at a path has it as null."""
-        return has_name(self.objects[place], self._keys(path))
+        return has_name(self.objects[index], self._keys(path))
 
-    def raw(self, place: int) -> bytes:
+    def raw(self, index: int) -> bytes:
         """Return an object as JSON."""
-        return msgspec.json.encode(_with_text_keys(self.objects[place]), enc_hook=str)
+        return msgspec.json.encode(_with_text_keys(self.objects[index]), enc_hook=str)
 
     def has(self, path: Path) -> bool:
         """Whether any object has the field, even with the value null."""
         *above, name = self._keys(path)
-        for one in pick(self.objects, tuple(above)):
-            if isinstance(one, Mapping) and name in one:
+        for parent in pick(self.objects, tuple(above)):
+            if isinstance(parent, Mapping) and name in parent:
                 return True
-            if isinstance(one, list) and name.isdigit() and int(name) < len(one):
+            if isinstance(parent, list) and name.isdigit() and int(name) < len(parent):
                 return True
         return False
 
     def _keys(self, path: Path) -> tuple[str, ...]:
         """Return the names of a path; a name may contain dots, as in columns of flattened tables."""
         whole = ".".join(path.keys)
-        first: Any = next((one for one in self.objects if one is not None), {})
+        first: Any = next((record for record in self.objects if record is not None), {})
         return (whole,) if len(path.keys) > 1 and whole in first else path.keys
 
     def fields(self) -> str:
         """Return the field names of the first object."""
-        first: Any = next((one for one in self.objects if isinstance(one, Mapping)), {})
+        first: Any = next((record for record in self.objects if isinstance(record, Mapping)), {})
         return names_of({name: value for name, value in first.items() if name != self._number})
 
     def names(self) -> Sequence[str]:
         """Return the names of all objects' fields, without names that are no text and have no mapping."""
-        named = dict.fromkeys(name for one in self.objects if isinstance(one, Mapping) for name in one)
+        named = dict.fromkeys(
+            name for record in self.objects if isinstance(record, Mapping) for name in record
+        )
         return [name for name in named if isinstance(name, str)]
 
 
 def _with_text_keys(value: Any) -> Any:
     """Return a value whose objects have text as keys, as JSON requires."""
     if isinstance(value, Mapping):
-        return {as_text(key): _with_text_keys(one) for key, one in value.items()}
+        return {as_text(key): _with_text_keys(child) for key, child in value.items()}
     return value
 
 
@@ -191,7 +193,7 @@ class DictRows(RowFile):
 
     def numbered(self, field: str) -> DictRows:
         """Return the same objects with an added field of row numbers, counted from 0."""
-        rows = [{**one, field: place} for place, one in enumerate(self._objects)]
+        rows = [{**record, field: row} for row, record in enumerate(self._objects)]
         return DictRows(self.name, rows, field)
 
     def hold(self) -> TakeRows:

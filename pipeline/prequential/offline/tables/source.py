@@ -44,7 +44,7 @@ _RECENT = 4 * BATCH
 class _Read(NamedTuple):
     """The records of a batch of rows; `places` contains the row of each record within the batch."""
 
-    places: Sequence[int] | Ints
+    row_indices: Sequence[int] | Ints
     content: Decoded | Plain
 
 
@@ -91,20 +91,24 @@ class TableSource(Located):
         if self._inner is not None:
             self.file = file = self._inner
         types = [_type_of_time(mapping, file) for mapping in mappings]
-        mappings = [_with_times(one, kind) for one, kind in zip(mappings, types)]
+        mappings = [_with_times(declared_mapping, kind) for declared_mapping, kind in zip(mappings, types)]
         file.select([path for mapping in mappings for _, path in mapping.paths()])
         # Where labels are found by their place, all rows have one, and a missing one hasn't come yet.
         unlabelled = kind == LABELS and (unlabelled or file.is_numbered)
         withdraws = kind == LABELS and not unlabelled
         self._translators = [
             Translator(
-                mapping, task_of, classes_of=classes_of, text=file.text, unlabelled=unlabelled,
+                mapping,
+                task_of,
+                classes_of=classes_of,
+                text=file.text,
+                unlabelled=unlabelled,
                 withdraws=withdraws,
             )
             for mapping in mappings
         ]
         self._recent: deque[_Recent] = deque()
-        self._rows, self._which, times = self._times(progress, types)
+        self._rows, self._mapping_numbers, times = self._times(progress, types)
         self.has_times = not len(self._rows) or times is not None
         self.record_times = self._rows
         self._order: Ints | None = None
@@ -114,7 +118,9 @@ class TableSource(Located):
                 order = self._order = np.argsort(times, kind="stable")
                 self.record_times = times[order]
                 self._rows = order if isinstance(self._rows, range) else self._rows[order]
-                self._which = None if self._which is None else self._which[order]
+                self._mapping_numbers = (
+                    None if self._mapping_numbers is None else self._mapping_numbers[order]
+                )
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -137,7 +143,7 @@ class TableSource(Located):
         self._recent.clear()
         start = 0
         for row, rows, read in self._in_file_order() if self._order is None else self._in_order_of_time():
-            stop = start + len(read.places)
+            stop = start + len(read.row_indices)
             if stop > len(self):
                 break
             self._recent.append(_Recent(start, stop, row, rows))
@@ -173,9 +179,9 @@ class TableSource(Located):
         for row, _, read in self._in_file_order():
             content = read.content
             records = content.records() if isinstance(content, Plain) else content.records
-            for place, record in zip(read.places, records):
+            for row_index, record in zip(read.row_indices, records):
                 if record is not None and (record.stream, record.instance_id) == (stream, instance_id):
-                    return self._place(self._file_row(row + place))
+                    return self._place(self._file_row(row + row_index))
         return None
 
     def _place(self, row: int) -> Place:
@@ -188,7 +194,7 @@ class TableSource(Located):
         The mappings are None if there is only one, and the times are None if no record has a time.
         """
         rows_of: list[Numbers] = []
-        which: list[Any] = []
+        mappings_of: list[Any] = []
         times_of: list[Ints | None] = []
         needed = [path for translator in self._translators for path in translator.paths_of_times]
         first = next(iter(self.file.batches()), None)
@@ -200,27 +206,31 @@ class TableSource(Located):
             return range(len(self.file)), None, None
         row = 0
         for rows in self.file.batches(progress, needed):
-            for_each = [self._times_of(*one, rows) for one in zip(self._translators, types)]
-            places, of_mapping = self._places(rows, [passed for passed, _ in for_each])
+            for_each = [
+                self._times_of(translator, kind, rows) for translator, kind in zip(self._translators, types)
+            ]
+            row_indices, of_mapping = self._rows_and_mappings(rows, [passed for passed, _ in for_each])
             of_rows = np.full((len(self._translators), len(rows)), _NONE)
-            for place, (passed, times) in enumerate(for_each):
+            for mapping_index, (passed, times) in enumerate(for_each):
                 if times is not None:
                     kept = np.setdiff1d(np.arange(len(rows)), list(passed)) if passed else slice(None)
-                    of_rows[place, kept] = [_NONE if time is None else time for time in times]
-            each = len(self._translators) == 1 and len(places) == len(rows)
-            rows_of.append(range(row, row + len(rows)) if each else places + row)
+                    of_rows[mapping_index, kept] = [_NONE if time is None else time for time in times]
+            each = len(self._translators) == 1 and len(row_indices) == len(rows)
+            rows_of.append(range(row, row + len(rows)) if each else row_indices + row)
             if len(self._translators) > 1:
-                which.append(of_mapping)
-            times_of.append(of_rows[of_mapping, places] if (of_rows != _NONE).any() else None)
+                mappings_of.append(of_mapping)
+            times_of.append(of_rows[of_mapping, row_indices] if (of_rows != _NONE).any() else None)
             row += len(rows)
-        of_mapping = np.concatenate(which) if which else None
+        of_mapping = np.concatenate(mappings_of) if mappings_of else None
         timed = any(times is not None for times in times_of)
         filled = [
-            np.full(len(some), _NONE) if times is None else times for some, times in zip(rows_of, times_of)
+            np.full(len(batch_rows), _NONE) if times is None else times for batch_rows,
+            times in zip(rows_of, times_of)
         ] if timed else []  # fmt: skip
-        each = all(isinstance(some, range) for some in rows_of)
+        each = all(isinstance(batch_rows, range) for batch_rows in rows_of)
         return (
-            range(row) if each else np.concatenate([_array(some) for some in rows_of]), of_mapping,
+            range(row) if each else np.concatenate([_array(batch_rows) for batch_rows in rows_of]),
+            of_mapping,
             np.concatenate(filled) if timed else None,
         )  # fmt: skip
 
@@ -231,32 +241,32 @@ class TableSource(Located):
         translator.clocks = self.clocks
         passed, times = translator.times(rows)
         translator.clocks = None
-        some = [time for time in times or () if time is not None]
-        if kind is not None and some and translator.mapping.fields["ts"].timezone is None:
-            aware, example = "tz=" in kind, _shown(some[0])
-            self.clocks.note("aware" if aware else "naive", example + "Z" * aware, len(some))
+        known_times = [time for time in times or () if time is not None]
+        if kind is not None and known_times and translator.mapping.fields["ts"].timezone is None:
+            aware, example = "tz=" in kind, _shown(known_times[0])
+            self.clocks.note("aware" if aware else "naive", example + "Z" * aware, len(known_times))
         return passed, times
 
-    def _places(self, rows: FileRows, passed: Sequence[frozenset[int]]) -> tuple[Ints, Any]:
+    def _rows_and_mappings(self, rows: FileRows, passed: Sequence[frozenset[int]]) -> tuple[Ints, Any]:
         """Return the row and the mapping of each record of a batch, ordered by row and then by mapping.
 
         An unreadable row counts as one record.
         """
         meant = np.ones((len(rows), len(passed)), dtype=np.bool_)
-        for place, without in enumerate(passed):
-            meant[list(without), place] = False
+        for mapping_index, without in enumerate(passed):
+            meant[list(without), mapping_index] = False
         if rows.reasons:
             meant[list(rows.reasons)] = False
             meant[list(rows.reasons), 0] = True
-        places, of_mapping = np.nonzero(meant)
-        return places, of_mapping.astype(np.uint16)
+        row_indices, of_mapping = np.nonzero(meant)
+        return row_indices, of_mapping.astype(np.uint16)
 
     def _in_file_order(self) -> Iterator[tuple[int, FileRows, _Read]]:
         row = 0
         for rows in self.file.batches():
             translated = [translator(rows) for translator in self._translators]
-            places, of_mapping = self._places(rows, [one.passed for one in translated])
-            yield row, rows, self._read(rows, places, of_mapping, translated)
+            row_indices, of_mapping = self._rows_and_mappings(rows, [batch.passed for batch in translated])
+            yield row, rows, self._read(rows, row_indices, of_mapping, translated)
             row += len(rows)
 
     def _in_order_of_time(self) -> Iterator[tuple[None, FileRows, _Read]]:
@@ -264,29 +274,31 @@ class TableSource(Located):
         for start in range(0, len(self), BATCH):
             rows = take(_array(self._rows[start : start + BATCH]).tolist())
             translated = [translator(rows) for translator in self._translators]
-            which = np.zeros(len(rows), dtype=np.uint16)
-            if self._which is not None:
-                which = self._which[start : start + BATCH]
-            yield None, rows, self._read(rows, np.arange(len(rows)), which, translated)
+            of_mapping = np.zeros(len(rows), dtype=np.uint16)
+            if self._mapping_numbers is not None:
+                of_mapping = self._mapping_numbers[start : start + BATCH]
+            yield None, rows, self._read(rows, np.arange(len(rows)), of_mapping, translated)
 
-    def _read(self, rows: FileRows, places: Ints, of_mapping: Any, translated: Sequence[Translated]) -> _Read:
+    def _read(
+        self, rows: FileRows, row_indices: Ints, of_mapping: Any, translated: Sequence[Translated]
+    ) -> _Read:
         """Return records at these places, as columns where their values allow it."""
         first = translated[0]
         if len(translated) == 1 and not rows.reasons:
             if len(self) >= FEWEST_PLAIN and not first.reasons:
                 plain = plain_of(first, self._numbers)
                 if plain is not None:
-                    return _Read(places, plain)
-            if len(places) == len(rows):
+                    return _Read(row_indices, plain)
+            if len(row_indices) == len(rows):
                 return _Read(range(len(rows)), Decoded(first.records, first.reasons))
         records: list[Record | None] = []
         reasons: dict[int, str] = {}
-        for index, (place, which) in enumerate(zip(places.tolist(), of_mapping.tolist())):
-            reason = rows.reasons.get(place) or translated[which].reasons.get(place)
+        for index, (row_index, mapping_index) in enumerate(zip(row_indices.tolist(), of_mapping.tolist())):
+            reason = rows.reasons.get(row_index) or translated[mapping_index].reasons.get(row_index)
             if reason is not None:
                 reasons[index] = reason
-            records.append(None if reason is not None else translated[which].records[place])
-        return _Read(places, Decoded(records, reasons))
+            records.append(None if reason is not None else translated[mapping_index].records[row_index])
+        return _Read(row_indices, Decoded(records, reasons))
 
 
 def _array(numbers: Numbers) -> Ints:
@@ -299,11 +311,11 @@ def _filled(times: Ints) -> Ints:
     >>> _filled(np.array([_NONE, 5, _NONE, 3])).tolist()
     [5, 5, 5, 3]
     """
-    known = times != _NONE
-    if known.all():
+    is_known = times != _NONE
+    if is_known.all():
         return times
-    latest = np.maximum.accumulate(np.where(known, np.arange(len(times)), -1))
-    return times[np.maximum(latest, int(np.argmax(known)))]
+    latest = np.maximum.accumulate(np.where(is_known, np.arange(len(times)), -1))
+    return times[np.maximum(latest, int(np.argmax(is_known)))]
 
 
 def _shown(time: int) -> str:
@@ -332,16 +344,19 @@ def _inner(file: RowFile, mappings: Sequence[RecordMapping]) -> InnerFile | None
 
 def _type_of_time(mapping: RecordMapping, file: RowFile) -> str | None:
     """Return the type of the column of `ts`, if it is a type of times."""
-    one = mapping.fields.get("ts")
-    return None if one is None or one.path is None else file.type_of_time(one.path)
+    time_field = mapping.fields.get("ts")
+    return None if time_field is None or time_field.path is None else file.type_of_time(time_field.path)
 
 
 def _with_times(mapping: RecordMapping, kind: str | None) -> RecordMapping:
     """Return the mapping with its time column, of type `kind`, read as ms in its own or the mapped zone."""
     if kind is None:
         return mapping
-    one = mapping.fields["ts"]
-    given = existing(one.path, "the path of a column of times")
-    path, zone = Path("timestamp", given.keys, given.text), None if "tz=" in kind else one.timezone
-    of_time = replace(one, path=path, unit="ms", timezone=zone)
+    time_field = mapping.fields["ts"]
+    column_path = existing(time_field.path, "the path of a column of times")
+    path, zone = (
+        Path("timestamp", column_path.keys, column_path.text),
+        None if "tz=" in kind else time_field.timezone,
+    )
+    of_time = replace(time_field, path=path, unit="ms", timezone=zone)
     return replace(mapping, fields={**mapping.fields, "ts": of_time})

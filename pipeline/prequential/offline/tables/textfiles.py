@@ -49,12 +49,12 @@ class CsvRows(FileRows):
         self.reasons = {}
         if any(len(row) != len(columns) for row in rows):
             self.reasons = {
-                place: f"the row has {len(row)} cells: expected {len(columns)}, as the first line has"
+                index: f"the row has {len(row)} cells: expected {len(columns)}, as the first line has"
                 if row else f"the row has a line of {_LONGEST}"
-                for place, row in enumerate(rows) if len(row) != len(columns)
+                for index, row in enumerate(rows) if len(row) != len(columns)
             }  # fmt: skip
             empty = [""] * len(columns)
-            rows = [empty if place in self.reasons else row for place, row in enumerate(rows)]
+            rows = [empty if index in self.reasons else row for index, row in enumerate(rows)]
         self._cells = list(zip(*rows))
 
     def __len__(self) -> int:
@@ -65,11 +65,11 @@ class CsvRows(FileRows):
         cells = self._cells[self._columns.index(".".join(path.keys))]
         return [cell or None for cell in cells] if "" in cells else list(cells)
 
-    def raw(self, place: int) -> bytes:
+    def raw(self, index: int) -> bytes:
         """Return a row as a JSON object of its cells."""
-        row = self._rows[place]
+        row = self._rows[index]
         shown = [cell.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for cell in row]
-        if place in self.reasons:
+        if index in self.reasons:
             return msgspec.json.encode(shown)
         return msgspec.json.encode(dict(zip(self._columns, shown)))
 
@@ -184,15 +184,15 @@ class CsvFile(TextFile):
 
 def _refuse_other_encodings(name: str, head: str) -> None:
     """Raise UsageError if the line of names is not UTF-8."""
-    found = None
+    encoding = None
     if "\0" in head or head.startswith(("\udcff\udcfe", "\udcfe\udcff")):
-        found = "UTF-16"
+        encoding = "UTF-16"
     elif not_utf8 := re.search("[\udc80-\udcff]", head):
         byte = ord(not_utf8[0]) & 0xFF
-        found = f"not UTF-8 (byte {byte:#04x} in its first line), perhaps Windows-1252 (cp1252)"
-    if found:
+        encoding = f"not UTF-8 (byte {byte:#04x} in its first line), perhaps Windows-1252 (cp1252)"
+    if encoding:
         raise UsageError(
-            f"{name} is {found}: expected UTF-8; export it as CSV UTF-8, or convert it with iconv -t UTF-8"
+            f"{name} is {encoding}: expected UTF-8; export it as CSV UTF-8, or convert it with iconv -t UTF-8"
         )
 
 
@@ -269,21 +269,21 @@ class JsonRows(ObjectRows):
         super().__init__(*(_decoded(lines) if any_json else decode_objects(lines)))
         self._lines = lines
 
-    def raw(self, place: int) -> bytes:
+    def raw(self, index: int) -> bytes:
         """Return the line."""
-        return self._lines[place]
+        return self._lines[index]
 
 
 def _decoded(lines: Sequence[bytes]) -> tuple[list[Any], dict[int, str]]:
     """Return any JSON of lines, such as arrays, and the reasons of unreadable lines."""
     decoded: list[Any] = []
     reasons: dict[int, str] = {}
-    for place, line in enumerate(lines):
+    for index, line in enumerate(lines):
         try:
             decoded.append(read_json(line))
         except Unreadable as error:
             decoded.append(None)
-            reasons[place] = str(error)
+            reasons[index] = str(error)
     return decoded, reasons
 
 

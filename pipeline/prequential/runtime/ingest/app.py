@@ -101,11 +101,11 @@ class Ingest(transport.Served):
     def _log_zone_findings(self) -> None:
         """Log each likely mistake with time zones once."""
         clocks = clocks_of(self._translators)
-        kinds = sum(len(one.counts) for one in clocks.values())
+        kinds = sum(len(clock.counts) for clock in clocks.values())
         if kinds > self._kinds_of_times:
             self._kinds_of_times = kinds
             for finding in zone_findings(clocks):
-                if (key := (finding.code, finding.about)) not in self._logged_zones:
+                if (key := (finding.code, finding.subject)) not in self._logged_zones:
                     self._logged_zones.add(key)
                     log.warning("looks wrong: %s", printable(str(finding)))
 
@@ -191,7 +191,9 @@ class Ingest(transport.Served):
 
     def _new_writer(self) -> GroupTransactions:
         kafka = self.config.kafka
-        return GroupTransactions(kafka, self.config.ingest_group, who="ingest", topic=kafka.topic(INPUTS[0]))
+        return GroupTransactions(
+            kafka, self.config.ingest_group, owner_name="ingest", topic=kafka.topic(INPUTS[0])
+        )
 
     async def _renew_writer(self) -> None:
         """Replace a producer that can't write any more, and read again the records that it didn't write."""

@@ -64,17 +64,17 @@ def newest(config: Config, topic: str, count: int) -> list[Message]:
         return sorted(reader.messages(), key=lambda message: message.timestamp()[1])[-count:]
 
 
-def refusals(catalog: Catalog, made: Made) -> dict[int, str]:
+def refusals(catalog: Catalog, mapped: Made) -> dict[int, str]:
     """Return the reasons for which workers will refuse messages, by place, as the engine checks them."""
-    places = [place for place, value in enumerate(made.values) if value is not None]
-    decoded = decode(made.kind, [made.values[place] for place in places])
-    reasons = {places[index]: reason for index, reason in decoded.reasons.items()}
-    for place, record in zip(places, decoded.records):
+    positions = [position for position, value in enumerate(mapped.values) if value is not None]
+    decoded = decode(mapped.kind, [mapped.values[position] for position in positions])
+    reasons = {positions[index]: reason for index, reason in decoded.reasons.items()}
+    for position, record in zip(positions, decoded.records):
         if record is not None:
             try:
                 news_of(catalog, stream_of(catalog, record), record)
             except Unusable as error:
-                reasons[place] = str(error)
+                reasons[position] = str(error)
     return reasons
 
 
@@ -82,30 +82,30 @@ def _show(
     console: Console, catalog: Catalog, topic: str, translator: SourceTranslator, messages: Sequence[Message]
 ) -> int:
     """Print one source's table; returns the number of invalid records."""
-    made, reasons, passed, unlabelled = translator.apply(messages)
-    for one in made:
-        for index, reason in refusals(catalog, one).items():
-            reasons.setdefault(one.places[index], []).append(reason)
-            one.records[index] = None
+    parts, reasons, passed, unlabelled = translator.apply(messages)
+    for part in parts:
+        for index, reason in refusals(catalog, part).items():
+            reasons.setdefault(part.places[index], []).append(reason)
+            part.records[index] = None
     becoming: dict[int, list[tuple[str, ...]]] = {}
-    for kind, records, _, places in made:
-        for place, record in zip(places, records):
+    for kind, records, _, message_indices in parts:
+        for message_index, record in zip(message_indices, records):
             if record is not None:
-                becoming.setdefault(place, []).append((KINDS[kind], *_cells(record)))
+                becoming.setdefault(message_index, []).append((KINDS[kind], *_cells(record)))
     table = Table(title=printable(topic), title_justify="left", show_edge=False, pad_edge=False)
     for name in ("record", "becomes", *_ABOUT, "more"):
         table.add_column(name, overflow="fold")
-    for place, message in enumerate(messages):
-        where = f"{message.partition()}:{message.offset()}"
-        for cells in becoming.get(place, ()):
-            table.add_row(where, *cells)
-            where = ""
-        for reason in reasons.get(place, ()):
-            table.add_row(where, "dead letter", "", "", "", "", printable(reason), style="red")
-            where = ""
-        if place in passed:
-            table.add_row(where, "nothing", "", "", "", "", SKIPPED[passed[place]], style="dim")
-    letters = [(place, reason) for place, several in reasons.items() for reason in several]
+    for message_index, message in enumerate(messages):
+        position = f"{message.partition()}:{message.offset()}"
+        for cells in becoming.get(message_index, ()):
+            table.add_row(position, *cells)
+            position = ""
+        for reason in reasons.get(message_index, ()):
+            table.add_row(position, "dead letter", "", "", "", "", printable(reason), style="red")
+            position = ""
+        if message_index in passed:
+            table.add_row(position, "nothing", "", "", "", "", SKIPPED[passed[message_index]], style="dim")
+    letters = [(message_index, reason) for message_index, several in reasons.items() for reason in several]
     if messages:
         console.print(table)
     console.print(
@@ -118,17 +118,17 @@ def _show(
             console.print(f"  {number} × {SKIPPED[reason]}")
     if not messages:
         console.print("  there is nothing in it yet")
-    _print_far_times(console, made, messages)
-    for path, (places, example) in translator.choices(messages).items():
-        first_at = f"{messages[places[0]].partition()}:{messages[places[0]].offset()}"
-        what = f"{path} takes one of several values, first at {first_at}: {example}"
-        console.print(f"  {len(places)} × {printable(what)}")
+    _print_far_times(console, parts, messages)
+    for path, (message_indices, example) in translator.choices(messages).items():
+        first_at = f"{messages[message_indices[0]].partition()}:{messages[message_indices[0]].offset()}"
+        reason_kind = f"{path} takes one of several values, first at {first_at}: {example}"
+        console.print(f"  {len(message_indices)} × {printable(reason_kind)}")
     first: dict[str, tuple[int, str]] = {}
-    for place, reason in letters:
-        first.setdefault(kind_of(reason), (place, reason))
-    for what, number in Counter(kind_of(reason) for _, reason in letters).most_common(_MOST_REASONS):
-        place, reason = first[what]
-        message = messages[place]
+    for message_index, reason in letters:
+        first.setdefault(kind_of(reason), (message_index, reason))
+    for reason_kind, number in Counter(kind_of(reason) for _, reason in letters).most_common(_MOST_REASONS):
+        message_index, reason = first[reason_kind]
+        message = messages[message_index]
         console.print(f"  {number} × {printable(reason)}")
         value = message.value()
         text = "no value" if value is None else value[:_EXCERPT].decode("utf-8", "replace")
@@ -139,12 +139,12 @@ def _show(
     return len(letters)
 
 
-def _print_far_times(console: Console, made: Any, messages: Sequence[Message]) -> None:
+def _print_far_times(console: Console, parts: Any, messages: Sequence[Message]) -> None:
     """Print event times that are decades from the times of their records, usually because of a wrong unit."""
     far = [
         (message, record.ts)
-        for _, records, _, places in made
-        for message, record in zip([messages[place] for place in places], records)
+        for _, records, _, indices in parts
+        for message, record in zip([messages[index] for index in indices], records)
         if record is not None and record.ts is not None and message.timestamp()[1] > 0
         and abs(record.ts - message.timestamp()[1]) > _FAR_MS
     ]  # fmt: skip
@@ -163,8 +163,8 @@ def _cells(record: Any) -> list[str]:
     first_cells = [fields.pop(name, "") for name in _ABOUT]
     if isinstance(first_cells[-1], int):
         first_cells[-1] = clock(first_cells[-1])
-    others = ", ".join(f"{name}: {_text(value)}" for name, value in fields.items())
-    return [printable(str(one)) for one in (*first_cells, others)]
+    other_fields = ", ".join(f"{name}: {_text(value)}" for name, value in fields.items())
+    return [printable(str(cell)) for cell in (*first_cells, other_fields)]
 
 
 def _text(value: Any) -> str:

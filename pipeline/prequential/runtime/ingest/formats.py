@@ -38,6 +38,7 @@ _MAGIC_OF_GUID, _GUID_END = 1, 17
 #: The prefix of other headers with a schema's ID, and the setting that changes it.
 _OTHER_IDS, _FIX = "apicurio.", "`apicurio.registry.headers.enabled=false`"
 
+
 class Getter(NamedTuple):
     """The steps of a path in a value of a known shape: attributes, and below them names and places."""
 
@@ -85,12 +86,12 @@ def each(messages: Sequence[Message], decode: Callable[[Message], Any]) -> Conte
     """Decode messages one by one; `decode` raises Unreadable for one that it can't read."""
     values: list[Any] = []
     reasons: dict[int, str] = {}
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         try:
             values.append(decode(message))
         except Unreadable as error:
             values.append(None)
-            reasons[place] = str(error)
+            reasons[index] = str(error)
     return Content(values, reasons)
 
 
@@ -103,18 +104,18 @@ def with_parts(content: Content, parts: Callable[[Any], list[RecordPart] | None]
     records: list[int] = []
     names: list[str | None] = []
     reasons: dict[int, str] = {}
-    for place, value in enumerate(content.values):
-        reason = content.reasons.get(place)
-        found = None
+    for index, value in enumerate(content.values):
+        reason = content.reasons.get(index)
+        parts_found = None
         try:
-            found = None if reason is not None or value is None else parts(value)
+            parts_found = None if reason is not None or value is None else parts(value)
         except Unreadable as error:
             value, reason = None, str(error)
-        for name, one, why in [(None, value, reason)] if found is None else found:
+        for name, part_value, why in [(None, value, reason)] if parts_found is None else parts_found:
             if why is not None:
                 reasons[len(values)] = why
-            values.append(one)
-            records.append(place)
+            values.append(part_value)
+            records.append(index)
             names.append(name)
     return Content(values, reasons, None, records, names)
 
@@ -170,8 +171,8 @@ def named_header(message: Message) -> Iterator[None]:
     except Unreadable as error:
         for header, _ in message.headers() or ():
             if header.startswith(_OTHER_IDS):
-                found = f"the schema's id is in the header {header!r}: expected it before the content"
-                raise Unreadable(f"{found}; set {_FIX} in the program that writes the records") from error
+                finding = f"the schema's id is in the header {header!r}: expected it before the content"
+                raise Unreadable(f"{finding}; set {_FIX} in the program that writes the records") from error
         raise
 
 
@@ -248,7 +249,7 @@ def _shape(paths: Iterable[Keys]) -> Any:
 def _type(tree: dict[str, Any]) -> Any:
     if "" in tree or not tree or any(key.isdigit() for key in tree):
         return Any
-    names = {f"f{place}": key for place, key in enumerate(tree)}
+    names = {f"f{index}": key for index, key in enumerate(tree)}
     fields = [(name, Optional[_type(tree[key])], None) for name, key in names.items()]  # noqa: UP045
     return msgspec.defstruct("Shape", fields, rename=names, gc=False)
 
@@ -256,13 +257,17 @@ def _type(tree: dict[str, Any]) -> Any:
 def _getter(shape: Any, keys: Keys) -> Getter:
     """Return the steps of a path in values of a shape."""
     names = []
-    for place, key in enumerate(keys):
+    for index, key in enumerate(keys):
         fields = {field.encode_name: field for field in msgspec.structs.fields(shape)}
         names.append(fields[key].name)
         args = getattr(fields[key].type, "__args__", ())
-        below = [one for one in args if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+        below = [
+            argument
+            for argument in args
+            if isinstance(argument, type) and issubclass(argument, msgspec.Struct)
+        ]
         if not below:
-            return Getter(attrgetter(".".join(names)), keys[place + 1 :])
+            return Getter(attrgetter(".".join(names)), keys[index + 1 :])
         [shape] = below
     return Getter(attrgetter(".".join(names)), ())
 

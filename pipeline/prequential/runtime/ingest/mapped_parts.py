@@ -42,8 +42,8 @@ class MappedParts(NamedTuple):
         if self.rows is None:
             return list(gone)
         return [
-            index for index, place in enumerate(self.places)
-            if place in gone or (of_rows and self._key(self.rows, index) in of_rows)
+            index for index, index_of_record in enumerate(self.places)
+            if index_of_record in gone or (of_rows and self._key(self.rows, index) in of_rows)
         ]  # fmt: skip
 
     def _key(self, rows: RowColumns, index: int) -> tuple[int, Path, int]:
@@ -56,13 +56,17 @@ def mapped(translator: Translator, table: KafkaRecords) -> MappedParts:
     if path is None:
         whole = translator(table)
         return MappedParts(None, whole.records, range(len(table)), whole.reasons, whole.passed, {})
-    rows = RowColumns(table, path, [one for _, one in translator.mapping.paths()])
+    rows = RowColumns(table, path, [path_of_field for _, path_of_field in translator.mapping.paths()])
     of_rows = translator(rows)
-    meant = {place for index, place in enumerate(rows.places) if index not in of_rows.passed}
+    meant = {
+        index_of_record
+        for index, index_of_record in enumerate(rows.record_indices)
+        if index not in of_rows.passed
+    }
     passed = frozenset(range(len(table))) - meant
-    made = MappedParts(rows, of_rows.records, rows.places, {}, passed, {})
-    made.note(of_rows.reasons, made.reasons)
-    return made
+    parts = MappedParts(rows, of_rows.records, rows.record_indices, {}, passed, {})
+    parts.note(of_rows.reasons, parts.reasons)
+    return parts
 
 
 def few_reasons(reasons: Sequence[str]) -> list[str]:
@@ -76,9 +80,9 @@ def few_reasons(reasons: Sequence[str]) -> list[str]:
     if len(reasons) <= _MOST_LETTERS:
         return list(reasons)
     *few, last = reasons[:_MOST_LETTERS]
-    others = reasons[_MOST_LETTERS:]
-    first_name, last_name = (reason.partition(": ")[0] for reason in (others[0], others[-1]))
-    return [*few, f"{last} (and {len(others)} more from {first_name} to {last_name})"]
+    rest = reasons[_MOST_LETTERS:]
+    first_name, last_name = (reason.partition(": ")[0] for reason in (rest[0], rest[-1]))
+    return [*few, f"{last} (and {len(rest)} more from {first_name} to {last_name})"]
 
 
 #: Fields of Debezium's events with the row as it is now, as it was before, and the operation.
@@ -121,9 +125,9 @@ def of_deleted_row(mapping: RecordMapping) -> RecordMapping | None:
     """
     if mapping.kind != LABELS or not any(map(_is_in_row, mapping.fields["y_true"].paths)):
         return None
-    fields = {name: _before(one) for name, one in mapping.fields.items() if name in _NAMING}
-    when = tuple(one._replace(path=_path_before(one.path)) for one in mapping.when)
-    return replace(mapping, fields=fields, when=when)
+    fields = {name: _before(entry) for name, entry in mapping.fields.items() if name in _NAMING}
+    conditions = tuple(entry._replace(path=_path_before(entry.path)) for entry in mapping.when)
+    return replace(mapping, fields=fields, when=conditions)
 
 
 def of_cleared_row(mapping: RecordMapping) -> RecordMapping | None:
@@ -167,11 +171,11 @@ def of_tombstone(mapping: RecordMapping) -> RecordMapping | None:
     >>> sorted(of_tombstone(labels).fields)
     ['instance_id', 'stream']
     """
-    if mapping.kind != LABELS or any(one.path.root == "value" for one in mapping.when):
+    if mapping.kind != LABELS or any(entry.path.root == "value" for entry in mapping.when):
         return None
     fields = {
-        name: one for name, one in mapping.fields.items()
-        if name in _NAMING and not any(path.root == "value" for path in one.paths)
+        name: entry for name, entry in mapping.fields.items()
+        if name in _NAMING and not any(path.root == "value" for path in entry.paths)
     }  # fmt: skip
     return replace(mapping, fields=fields) if {"stream", "instance_id"} <= fields.keys() else None
 
@@ -184,11 +188,11 @@ def _path_before(path: Path) -> Path:
     """The path in the row as it was before; other paths stay."""
     if not _is_in_row(path):
         return path
-    at = path.keys.index(_AFTER)
-    keys = (*path.keys[:at], _BEFORE, *path.keys[at + 1 :])
+    position = path.keys.index(_AFTER)
+    keys = (*path.keys[:position], _BEFORE, *path.keys[position + 1 :])
     return Path("value", keys, ".".join(("value", *keys)))
 
 
-def _before(one: Field) -> Field:
-    path = None if one.path is None else _path_before(one.path)
-    return replace(one, path=path, parts=tuple(map(_path_before, one.parts)))
+def _before(field: Field) -> Field:
+    path = None if field.path is None else _path_before(field.path)
+    return replace(field, path=path, parts=tuple(map(_path_before, field.parts)))

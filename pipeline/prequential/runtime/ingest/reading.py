@@ -49,9 +49,9 @@ class SourceCounts:
         #: By source and kind of input.
         self.messages: Counter[tuple[str, int]] = Counter()
 
-    def add(self, other: SourceCounts) -> None:
+    def add(self, counts: SourceCounts) -> None:
         """Add other counts to these."""
-        for name, its in vars(other).items():
+        for name, its in vars(counts).items():
             getattr(self, name).update(its)
 
 
@@ -169,17 +169,17 @@ class SourceFetcher:
 
     # ---- partitions
 
-    def committed(self, places: Iterable[Place]) -> dict[Place, int] | None:
+    def committed(self, partitions: Iterable[Place]) -> dict[Place, int] | None:
         """Return the group's offsets by place (-1: it has none); None while it can't answer. Blocks."""
-        parts = [TopicPartition(topic, partition) for topic, partition in places]
+        parts = [TopicPartition(topic, partition) for topic, partition in partitions]
         try:
             answers = self._member.committed(parts, timeout=_COMMITTED_SECONDS) if parts else []
         except KafkaException as error:
             if is_temporary(error.args[0]):
                 return None
-            group, where = self._config.ingest_group, "the group's offsets"
-            said = why_unread(self._config.kafka, error.args[0], None, group, where)
-            raise WorkError(said) from error
+            group, what_failed = self._config.ingest_group, "the group's offsets"
+            reason = why_unread(self._config.kafka, error.args[0], None, group, what_failed)
+            raise WorkError(reason) from error
         for answer in answers:
             if answer.error is not None:
                 if is_temporary(answer.error):
@@ -207,9 +207,9 @@ class SourceFetcher:
     def lag(self) -> dict[Place, int]:
         """Return the number of unread records of each partition whose end is known."""
         return {
-            place: max(self.ends[place] - max(position, self._reached.get(place, 0)), 0)
-            for place, position in self.positions.items()
-            if place in self.ends
+            partition: max(self.ends[partition] - max(position, self._reached.get(partition, 0)), 0)
+            for partition, position in self.positions.items()
+            if partition in self.ends
         }
 
     # ---- the group and its records
@@ -225,8 +225,8 @@ class SourceFetcher:
         message = self._member.poll(0)  # serves rebalances
         if message is not None and (error := message.error()) is not None:
             needed = to_join(self._config.ingest_group, self._topics, message.topic())
-            if said := refusal(self._config.kafka, error, *needed):
-                raise WorkError(said)
+            if reason := refusal(self._config.kafka, error, *needed):
+                raise WorkError(reason)
             complain(error)  # the client tries again
         if now - self._ends_at > _LAG_SECONDS:
             self._ends_at = now
@@ -267,19 +267,19 @@ class SourceFetcher:
             messages = [message for message in messages if message.error() is None]
             for message in failed:
                 self._note_event(message)
-        places = list(zip(map(Message.topic, messages), map(Message.partition, messages)))
+        topic_partitions = list(zip(map(Message.topic, messages), map(Message.partition, messages)))
         batches = []
         start = 0
         while start < len(messages):
-            stop = run_end(places, start)
-            topic, partition = place = places[start]
+            stop = run_end(topic_partitions, start)
+            topic, partition = topic_partition = topic_partitions[start]
             run = messages[start:stop]
             start = stop
-            if run[0].offset() < self.positions.get(place, sys.maxsize):
+            if run[0].offset() < self.positions.get(topic_partition, sys.maxsize):
                 continue  # of a previous assignment
-            if place in self._resumed:
-                self.lost[place] += max(run[0].offset() - self._resumed.pop(place), 0)
-            self.positions[place] = run[-1].offset() + 1
+            if topic_partition in self._resumed:
+                self.lost[topic_partition] += max(run[0].offset() - self._resumed.pop(topic_partition), 0)
+            self.positions[topic_partition] = run[-1].offset() + 1
             batches.append(SourceBatch(self._kinds[topic], partition, run, self.opening))
         return batches
 
@@ -289,23 +289,26 @@ class SourceFetcher:
         if error.code() == KafkaError._PARTITION_EOF:
             self._reached[topic, partition] = offset
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-            place = (topic, partition)
-            if place not in self.positions:
+            topic_partition = (topic, partition)
+            if topic_partition not in self.positions:
                 return
             log.error(
                 "%s/%d: offset %d isn't there (any more). Retention has removed unread records, or the topic "
                 "was created again. Continuing with the first existing record",
-                topic, partition, self.positions[place],
+                topic, partition, self.positions[topic_partition],
             )  # fmt: skip
-            self._resumed[place], self.positions[place] = self.positions[place], -1
+            self._resumed[topic_partition], self.positions[topic_partition] = (
+                self.positions[topic_partition],
+                -1,
+            )
             self._reader.incremental_unassign([TopicPartition(topic, partition)])
             self._reader.incremental_assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
         elif is_temporary(error):
             log.warning("%s/%s: %s", topic, partition, error.str())
         else:
-            where = "fetching" if topic is None else f"{topic}/{partition} offset {offset}"
+            position = "fetching" if topic is None else f"{topic}/{partition} offset {offset}"
             group = f"{self._config.ingest_group}-fetch"
-            raise WorkError(why_unread(self._config.kafka, error, topic, group, where))
+            raise WorkError(why_unread(self._config.kafka, error, topic, group, position))
 
     def _look_at_ends(self) -> None:
         for topic, partition in self.positions:
@@ -345,7 +348,7 @@ def run_end(partitions: list[Any], start: int) -> int:
     partition = partitions[start]
     if partitions.count(partition) == len(partitions):
         return len(partitions)  # the usual case, without a Python loop
-    for place in range(start, len(partitions)):
-        if partitions[place] != partition:
-            return place
+    for index in range(start, len(partitions)):
+        if partitions[index] != partition:
+            return index
     return len(partitions)

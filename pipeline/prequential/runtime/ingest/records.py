@@ -73,17 +73,17 @@ class _Writing(Translator):
 class _Table(KafkaRecords):
     """A batch for a translator, with values in the form of their format."""
 
-    def __init__(self, messages: Sequence[Message], content: Content, **others: Any) -> None:
-        super().__init__(content.values, **others)
+    def __init__(self, messages: Sequence[Message], content: Content, **options: Any) -> None:
+        super().__init__(content.values, **options)
         self._messages, self._content = messages, content
 
     def column(self, path: Path) -> list[Any]:
         """Return from every record the value at a path; None if it has nothing there."""
         return self._content.column(path.keys) if path.root == "value" else super().column(path)
 
-    def has_null(self, path: Path, place: int) -> bool:
+    def has_null(self, path: Path, index: int) -> bool:
         """Whether a record without a value at a path has it as null."""
-        value = whole(self._messages[place], self._content.values[place])
+        value = whole(self._messages[index], self._content.values[index])
         return path.root == "value" and has_name(value, path.keys)
 
 
@@ -147,15 +147,21 @@ class SourceTranslator:
     ) -> None:  # fmt: skip
         self.topic = topic
         self._nullable = nullable
-        self._translators = [(one.kind, _Writing(one, config, nullable)) for one in mappings]
+        self._translators = [
+            (mapping_of_kind.kind, _Writing(mapping_of_kind, config, nullable))
+            for mapping_of_kind in mappings
+        ]
         #: By mapping without `rows`, for deleted rows and for tombstones: what withdraws labels, or None.
         self._withdrawals = [
             tuple(
                 None if mapping is None else _Writing(mapping, config, nullable)
-                for mapping in (mapped_parts.of_deleted_row(one), mapped_parts.of_tombstone(one))
+                for mapping in (
+                    mapped_parts.of_deleted_row(mapping_of_kind),
+                    mapped_parts.of_tombstone(mapping_of_kind),
+                )
             )
-            for one in mappings
-            if one.rows is None
+            for mapping_of_kind in mappings
+            if mapping_of_kind.rows is None
         ]
         #: By mapping: what withdraws the labels of rows whose label was updated to null, or None.
         self._cleared = [
@@ -170,37 +176,37 @@ class SourceTranslator:
         self._names = [config.kafka.topic(name) for name in KINDS]
         self._dead_letters = config.kafka.topic(DEAD_LETTERS)
         self._wide = frozenset(config.wide)
-        paths = [path for one in mappings for _, path in one.paths()]
+        paths = [path for mapping_of_kind in mappings for _, path in mapping_of_kind.paths()]
         self._paths = paths
         self._roots = {path.root for path in paths}
         self._operation = mapped_parts.operation_path(paths)
-        self._repeats = len({one.kind for one in mappings}) < len(mappings)
+        self._repeats = len({mapping_of_kind.kind for mapping_of_kind in mappings}) < len(mappings)
 
     def translate(self, partition: int, messages: Sequence[Message], counts: SourceCounts) -> list[Outgoing]:
         """Return the messages to write for a batch of one partition, in its order."""
-        made, reasons, passed, unlabelled = self.apply(messages)
+        parts, reasons, passed, unlabelled = self.apply(messages)
         outgoing: list[Any] = []
-        for kind, records, values, places in made:
+        for kind, records, values, message_indices in parts:
             if None in values:
                 kept = [index for index, value in enumerate(values) if value is not None]
                 records, values = [records[index] for index in kept], [values[index] for index in kept]
-                places = [places[index] for index in kept]
+                message_indices = [message_indices[index] for index in kept]
             keys: Iterable[bytes] = map(str.encode, map(_stream, records))
             if self._wide:
-                keys = [key_of(one.stream, one.instance_id, self._wide) for one in records]
+                keys = [key_of(record.stream, record.instance_id, self._wide) for record in records]
             written = map(
                 Outgoing, repeat(self._names[kind]), keys, values, repeat(None), repeat(BY_KEY)
             )  # fmt: skip
-            outgoing += zip(places, written) if self._repeats else written
+            outgoing += zip(message_indices, written) if self._repeats else written
             counts.messages[self.topic, kind] += len(records)
         if self._repeats:  # a record may give several messages for one input: restore the order of records
-            outgoing = [one for _, one in sorted(outgoing, key=lambda placed: placed[0])]
+            outgoing = [record for _, record in sorted(outgoing, key=lambda placed: placed[0])]
         letters = [
-            (place, why)
-            for place, several in sorted(reasons.items())
+            (message_index, why)
+            for message_index, several in sorted(reasons.items())
             for why in mapped_parts.few_reasons(several)
         ]
-        outgoing += [self._letter(partition, messages[place], why) for place, why in letters]
+        outgoing += [self._letter(partition, messages[message_index], why) for message_index, why in letters]
         counts.records[self.topic] += len(messages)
         counts.passed.update((self.topic, reason) for reason in passed.values())
         counts.dead[self.topic] += len(letters)
@@ -216,8 +222,8 @@ class SourceTranslator:
         """
         content = self._decode(messages)  # step 1
         records: Sequence[int] = range(len(messages)) if content.records is None else content.records
-        parts = messages if content.records is None else [messages[place] for place in records]
-        reasons = {place: f"value: {reason}" for place, reason in content.reasons.items()}
+        parts = messages if content.records is None else [messages[part_index] for part_index in records]
+        reasons = {part_index: f"value: {reason}" for part_index, reason in content.reasons.items()}
         operations = None if self._operation is None else content.column(self._operation)
         nothing = self._without_content(content, operations)
         table = self._table(parts, content, reasons)
@@ -225,53 +231,58 @@ class SourceTranslator:
         results = []
         idle, unlabelled = frozenset(range(len(parts))), frozenset[int]()
         for (kind, translator), clears in zip(self._translators, self._cleared):  # step 2
-            one = mapped_parts.mapped(translator, table)
+            mapping_result = mapped_parts.mapped(translator, table)
             awaited = _NO_PLACES
-            if one.rows is None:
-                awaited = self._awaited(translator, one.reasons, parts, content)
+            if mapping_result.rows is None:
+                awaited = self._awaited(translator, mapping_result.reasons, parts, content)
             if clears is not None and awaited and operations is not None:
-                awaited = self._clear(translator, clears, one, awaited, parts, content, operations)
+                awaited = self._clear(translator, clears, mapping_result, awaited, parts, content, operations)
             unlabelled |= awaited
-            idle &= one.passed | awaited
-            for place, reason in one.reasons.items():
-                if place not in awaited:
-                    reasons.setdefault(place, reason)
-            for record, place in zip(one.records, one.places):
-                time = times[place]
+            idle &= mapping_result.passed | awaited
+            for part_index, reason in mapping_result.reasons.items():
+                if part_index not in awaited:
+                    reasons.setdefault(part_index, reason)
+            for record, part_index in zip(mapping_result.records, mapping_result.places):
+                time = times[part_index]
                 if record is not None and record.ts is None and time is not None:
                     record.ts = time
                     if (why := why_no_record_time(time)) is not None:
-                        reasons.setdefault(place, why)
-            values = [None if record is None else _encode(record) for record in one.records]
+                        reasons.setdefault(part_index, why)
+            values = [None if record is None else _encode(record) for record in mapping_result.records]
             if max(map(len, filter(None, values)), default=0) > MAX_VALUE_BYTES:
-                one.note(_too_large(kind, values), reasons)
-            results.append((one, Made(kind, one.records, values, one.places)))
-        for place in nothing:
-            reasons.pop(place, None)
+                mapping_result.note(_too_large(kind, values), reasons)
+            results.append(
+                (mapping_result, Made(kind, mapping_result.records, values, mapping_result.places))
+            )
+        for part_index in nothing:
+            reasons.pop(part_index, None)
         gone = nothing.union(reasons)  # step 3
         of_rows = {  # the first mapping's reason comes last, and counts
-            key: why for one, _ in reversed(results)
-            for key, why in one.of_rows.items() if key[0] not in gone
+            key: why for mapping_result, _ in reversed(results)
+            for key, why in mapping_result.of_rows.items() if key[0] not in gone
         }  # fmt: skip
-        for one, made in results:
-            for index in one.lost(gone, of_rows):
-                made.records[index] = made.values[index] = None
+        for mapping_result, part in results:
+            for index in mapping_result.lost(gone, of_rows):
+                part.records[index] = part.values[index] = None
         withdrawn = self._withdraw(parts, content, operations, nothing, results, reasons)
-        letters = [(place, _NO_ROW, why) for place, why in reasons.items()]
-        letters += [(place, number, why) for (place, _, number), why in of_rows.items()]
+        letters = [(part_index, _NO_ROW, why) for part_index, why in reasons.items()]
+        letters += [(part_index, number, why) for (part_index, _, number), why in of_rows.items()]
         by_record: dict[int, list[str]] = {}
-        for place, _, why in sorted(letters, key=lambda letter: letter[:2]):
-            name = None if content.names is None else content.names[place]
-            by_record.setdefault(records[place], []).append(why if name is None else f"{name}: {why}")
+        for part_index, _, why in sorted(letters, key=lambda letter: letter[:2]):
+            name = None if content.names is None else content.names[part_index]
+            by_record.setdefault(records[part_index], []).append(why if name is None else f"{name}: {why}")
         idle = idle.difference(content.reasons) | (nothing - withdrawn)
-        busy = {records[place] for place in range(len(parts)) if place not in idle}
-        passed = {place: NO_EVENTS for place in range(len(messages)) if place not in busy}
-        whys = self._whys_passed(idle, content, operations, unlabelled, [one for one, _ in results])
-        passed.update((records[place], why) for place, why in whys if records[place] in passed)
+        busy = {records[part_index] for part_index in range(len(parts)) if part_index not in idle}
+        passed = {part_index: NO_EVENTS for part_index in range(len(messages)) if part_index not in busy}
+        whys = self._whys_passed(
+            idle, content, operations, unlabelled, [mapping_result for mapping_result, _ in results]
+        )
+        passed.update((records[part_index], why) for part_index, why in whys if records[part_index] in passed)
         return MappedRecords(
-            [made._replace(places=[records[place] for place in made.places]) for _, made in results],
+            [part._replace(places=[records[part_index] for part_index in part.places]) for _,
+                part in results],
             by_record, passed,
-            frozenset(records[place] for place in unlabelled - nothing - reasons.keys()),
+            frozenset(records[part_index] for part_index in unlabelled - nothing - reasons.keys()),
         )  # fmt: skip
 
     def _whys_passed(
@@ -331,32 +342,32 @@ class SourceTranslator:
         A deleted row without the columns that name its instance is invalid, and counts as one of these.
         """
         deletions, tombstones = list[int](), list[int]()
-        for place in sorted(nothing):
-            if content.values[place] is None:
-                tombstones.append(place)
-            elif operations is not None and operations[place] == mapped_parts.DELETION:
-                deletions.append(place)
+        for index in sorted(nothing):
+            if content.values[index] is None:
+                tombstones.append(index)
+            elif operations is not None and operations[index] == mapped_parts.DELETION:
+                deletions.append(index)
         done: set[int] = set()
-        made = [one for of_parts, one in results if of_parts.rows is None]
-        for one, (of_row, of_key) in zip(made, self._withdrawals):
-            for translator, places in ((of_row, deletions), (of_key, tombstones)):
-                if translator is None or not places:
+        parts_of_records = [part for of_parts, part in results if of_parts.rows is None]
+        for part, (of_row, of_key) in zip(parts_of_records, self._withdrawals):
+            for translator, indices in ((of_row, deletions), (of_key, tombstones)):
+                if translator is None or not indices:
                     continue
-                some = [messages[place] for place in places]
-                found: dict[int, str] = {}
-                translated = translator(self._table(some, self._decode(some), found))
+                deleted = [messages[index] for index in indices]
+                undecodable: dict[int, str] = {}
+                translated = translator(self._table(deleted, self._decode(deleted), undecodable))
                 if translator is of_row:
-                    for i, reason in (found | translated.reasons).items():
-                        reasons.setdefault(places[i], f"{reason}: {_NO_INSTANCE}")
-                        done.add(places[i])
-                for place, record, time in zip(places, translated.records, _times(some)):
+                    for i, reason in (undecodable | translated.reasons).items():
+                        reasons.setdefault(indices[i], f"{reason}: {_NO_INSTANCE}")
+                        done.add(indices[i])
+                for index, record, time in zip(indices, translated.records, _times(deleted)):
                     if record is not None:
                         record.ts = time if record.ts is None else record.ts
-                        one.records[place], one.values[place] = record, _encode(record)
-                        done.add(place)
-        for one in made:
-            for place in done & reasons.keys():
-                one.records[place] = one.values[place] = None
+                        part.records[index], part.values[index] = record, _encode(record)
+                        done.add(index)
+        for part in parts_of_records:
+            for index in done & reasons.keys():
+                part.records[index] = part.values[index] = None
         return done
 
     def _awaited(
@@ -372,9 +383,9 @@ class SourceTranslator:
         ):
             return frozenset()
         return frozenset(
-            place for place, reason in reasons.items()
+            index for index, reason in reasons.items()
             if reason == f"{path} is missing"
-            and names_beside(whole(messages[place], content.values[place]), path) is None
+            and names_beside(whole(messages[index], content.values[index]), path) is None
         )  # fmt: skip
 
     def names_there(self, message: Message, reason: str) -> str | None:
@@ -386,9 +397,9 @@ class SourceTranslator:
                 beside = names_beside(whole(message, value), path)
                 if beside is None:
                     return None
-                where, names = beside
+                parent, names = beside
                 more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-                return f"{where} has {', '.join(names[:_MOST_NAMES]) or 'nothing'}{more}"
+                return f"{parent} has {', '.join(names[:_MOST_NAMES]) or 'nothing'}{more}"
         return None
 
     def choices(self, messages: Sequence[Message]) -> dict[str, tuple[list[int], str]]:
@@ -397,29 +408,29 @@ class SourceTranslator:
         By path, the result has the places of these records, and a description of the first one.
         """
         content = self._decode(messages)
-        found: dict[str, tuple[list[int], str]] = {}
+        choices: dict[str, tuple[list[int], str]] = {}
         for path in dict.fromkeys(self._paths):
-            for place, message in enumerate(messages):
+            for index, message in enumerate(messages):
                 if path.root == "headers":
                     several = several_headers(message.headers(), path.keys[0])
                 elif path.root == "value":
-                    several = several_below(whole(message, content.values[place]), path)
+                    several = several_below(whole(message, content.values[index]), path)
                 else:
                     several = None
                 if several is not None:
-                    found.setdefault(path.text, ([], several))[0].append(place)
-        return found
+                    choices.setdefault(path.text, ([], several))[0].append(index)
+        return choices
 
     def _without_content(self, content: Content, operations: Sequence[Any] | None) -> frozenset[int]:
         """Return places of tombstones, and of Debezium's events without a current row."""
         nothing: set[int] = set()
         if None in content.values:
-            absent = [place for place, value in enumerate(content.values) if value is None]
-            nothing = {place for place in absent if place not in content.reasons}
+            absent = [index for index, value in enumerate(content.values) if value is None]
+            nothing = {index for index in absent if index not in content.reasons}
         if operations is not None:
             nothing |= {
-                place
-                for place, done in enumerate(operations)
+                index
+                for index, done in enumerate(operations)
                 if type(done) is str and done in mapped_parts.WITHOUT_ROW
             }
         return frozenset(nothing)
@@ -430,8 +441,8 @@ class SourceTranslator:
         if self._decode_key is not None:
             decoded = self._decode_key(messages)
             keys = decoded.values
-            for place, reason in decoded.reasons.items():
-                reasons.setdefault(place, f"key: {reason}")
+            for index, reason in decoded.reasons.items():
+                reasons.setdefault(index, f"key: {reason}")
         elif "key" in self._roots:
             keys = [message.key() for message in messages]
         return _Table(
@@ -469,8 +480,8 @@ def _times(messages: Sequence[Message]) -> list[int | None]:
 
 def _too_large(kind: int, values: Sequence[bytes | None]) -> dict[int, str]:
     return {
-        place: f"its message for {KINDS[kind]} has {len(value)} bytes: at most {MAX_VALUE_BYTES} are allowed"
-        for place, value in enumerate(values)
+        index: f"its message for {KINDS[kind]} has {len(value)} bytes: at most {MAX_VALUE_BYTES} are allowed"
+        for index, value in enumerate(values)
         if value is not None and len(value) > MAX_VALUE_BYTES
     }
 
@@ -493,11 +504,11 @@ def names_beside(value: Any, path: Path) -> tuple[str, list[str]] | None:
     ('value.a', ['b', 'c'])
     >>> names_beside({"a": {"b": 1, "c": None}}, Path.parse("value.a.c"))
     """
-    for place, key in enumerate(path.keys):
+    for depth, key in enumerate(path.keys):
         if not isinstance(value, Mapping):
             return None
         if key not in value:
-            return ".".join((path.root, *path.keys[:place])), [str(name) for name in value]
+            return ".".join((path.root, *path.keys[:depth])), [str(name) for name in value]
         value = value[key]
     return None
 
@@ -518,10 +529,10 @@ def several_below(value: Any, path: Path) -> str | None:
     >>> several_below({"models": [{"id": 1}, {"id": 2}]}, Path.parse("value.models.0.id"))
     'value.models has 2 values'
     """
-    for place, key in enumerate(path.keys):
+    for depth, key in enumerate(path.keys):
         if isinstance(value, (list, tuple)):
             if len(value) > 1:
-                return f"{'.'.join((path.root, *path.keys[:place]))} has {len(value)} values"
+                return f"{'.'.join((path.root, *path.keys[:depth]))} has {len(value)} values"
             value = value[int(key)] if key.isdigit() and int(key) < len(value) else None
         else:
             value = value.get(key) if isinstance(value, Mapping) else None

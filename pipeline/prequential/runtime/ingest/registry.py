@@ -82,18 +82,20 @@ class SchemaRegistry:
 
     def referred(self, subject: str, version: int, form: str | None = None) -> Any:
         """Return the schema of a subject's version, to which another schema refers."""
-        what = f"version {version} of {subject}"
-        return self._asked(what, lambda: self._client.get_version(subject, version, fmt=form)).schema
+        version_text = f"version {version} of {subject}"
+        return self._asked(version_text, lambda: self._client.get_version(subject, version, fmt=form)).schema
 
-    def _asked(self, what: str, question: Callable[[], Any]) -> Any:
+    def _asked(self, subject_text: str, question: Callable[[], Any]) -> Any:
         try:
             return question()
         except self._refused as error:
             if error.http_status_code == _NOT_FOUND:
-                raise Unreadable(f"Schema Registry at {self.url} has no {what}") from error
-            raise WorkError(f"Schema Registry at {self.url} refuses {what}: {error}") from error
+                raise Unreadable(f"Schema Registry at {self.url} has no {subject_text}") from error
+            raise WorkError(f"Schema Registry at {self.url} refuses {subject_text}: {error}") from error
         except Exception as error:  # the HTTP client raises various errors
-            raise WorkError(f"Schema Registry at {self.url} can't be asked for {what}: {error!r}") from error
+            raise WorkError(
+                f"Schema Registry at {self.url} can't be asked for {subject_text}: {error!r}"
+            ) from error
 
 
 class Framed:
@@ -188,8 +190,8 @@ def _types_in(schema: Any) -> Iterator[str]:
     if isinstance(schema, str):
         yield schema
     elif isinstance(schema, list):
-        for one in schema:
-            yield from _types_in(one)
+        for part in schema:
+            yield from _types_in(part)
     elif isinstance(schema, dict):
         if "fields" in schema and "name" in schema:
             yield schema["name"]
@@ -217,19 +219,23 @@ def _referred(registry: SchemaRegistry, schema: Any) -> list[str]:
     """Return the schemas that one refers to, in the order in which they depend on each other."""
     texts = []
     for reference in schema.references or ():
-        other = registry.referred(reference.subject, reference.version)
-        texts += [text for text in (*_referred(registry, other), other.schema_str) if text not in texts]
+        referred_schema = registry.referred(reference.subject, reference.version)
+        texts += [
+            text
+            for text in (*_referred(registry, referred_schema), referred_schema.schema_str)
+            if text not in texts
+        ]
     return texts
 
 
 def _plain(schema: Any) -> Any:
     """Return a schema in which UUIDs are strings, as the IDs of records are."""
     if isinstance(schema, list):
-        return [_plain(one) for one in schema]
+        return [_plain(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {key: one for key, one in schema.items() if (key, one) != ("logicalType", "uuid")}
-    return {key: _plain(one) if key in _SCHEMAS_BELOW else one for key, one in kept.items()}
+    kept = {key: part for key, part in schema.items() if (key, part) != ("logicalType", "uuid")}
+    return {key: _plain(part) if key in _SCHEMAS_BELOW else part for key, part in kept.items()}
 
 
 def _one_line(error: Exception) -> str:
@@ -300,26 +306,26 @@ def follow(message: Any, keys: Keys) -> Any:
     return _value(reached, field)
 
 
-def _value(given: Any, field: Any) -> Any:
+def _value(content: Any, field: Any) -> Any:
     """Return a field's value as plain Python: enumerations by name, messages and maps as dicts."""
-    if hasattr(given, "DESCRIPTOR"):
-        kind = given.DESCRIPTOR
+    if hasattr(content, "DESCRIPTOR"):
+        kind = content.DESCRIPTOR
         if kind.full_name == _TIMESTAMP:
             try:
-                return given.ToDatetime(tzinfo=timezone.utc)
+                return content.ToDatetime(tzinfo=timezone.utc)
             except (ValueError, OverflowError):  # outside of the years 1 to 9999
-                return f"seconds: {given.seconds}, nanos: {given.nanos}"
+                return f"seconds: {content.seconds}, nanos: {content.nanos}"
         if kind.file.name == _WRAPPERS:
-            return given.value
-        return {one.name: follow(given, (one.name,)) for one in kind.fields}
-    if hasattr(given, "keys"):
-        return {str(key): _value(value, None) for key, value in given.items()}
-    if isinstance(given, int) and field is not None and field.enum_type is not None:
-        known = field.enum_type.values_by_number.get(given)
-        return known.name if known is not None else given
-    if hasattr(given, "append"):
-        return [_value(one, field) for one in given]
-    return given
+            return content.value
+        return {item.name: follow(content, (item.name,)) for item in kind.fields}
+    if hasattr(content, "keys"):
+        return {str(key): _value(value, None) for key, value in content.items()}
+    if isinstance(content, int) and field is not None and field.enum_type is not None:
+        enum_value = field.enum_type.values_by_number.get(content)
+        return enum_value.name if enum_value is not None else content
+    if hasattr(content, "append"):
+        return [_value(item, field) for item in content]
+    return content
 
 
 def _add(registry: SchemaRegistry, pool: Any, name: str, schema: Any, added: set[str]) -> Any:
@@ -328,15 +334,19 @@ def _add(registry: SchemaRegistry, pool: Any, name: str, schema: Any, added: set
 
     file = descriptor_pb2.FileDescriptorProto.FromString(base64.standard_b64decode(schema.schema_str))
     file.name = name  # as others import it
-    references = {one.name: one for one in schema.references or ()}
+    references = {
+        reference_of_import.name: reference_of_import for reference_of_import in schema.references or ()
+    }
     for imported in file.dependency:
         if imported in added:
             continue
         added.add(imported)
         if imported in references:
-            one = references[imported]
-            other = registry.referred(one.subject, one.version, _SERIALIZED)
-            _add(registry, pool, imported, other, added)
+            reference_of_import = references[imported]
+            imported_schema = registry.referred(
+                reference_of_import.subject, reference_of_import.version, _SERIALIZED
+            )
+            _add(registry, pool, imported, imported_schema, added)
         else:
             _add_known(pool, imported, added)
     return pool.AddSerializedFile(file.SerializeToString()) or pool.FindFileByName(name)
@@ -350,10 +360,10 @@ def _add_known(pool: Any, name: str, added: set[str]) -> None:
         module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
     except ImportError:
         raise KeyError(f"it imports {name}, which isn't known here") from None
-    for other in module.DESCRIPTOR.dependencies:
-        if other.name not in added:
-            added.add(other.name)
-            _add_known(pool, other.name, added)
+    for dependency in module.DESCRIPTOR.dependencies:
+        if dependency.name not in added:
+            added.add(dependency.name)
+            _add_known(pool, dependency.name, added)
     pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
 
 
@@ -376,27 +386,27 @@ def _indexes(content: bytes) -> tuple[tuple[int, ...], int]:
     >>> _indexes(bytes([0])), _indexes(bytes([4, 2, 0]))
     (((0,), 1), ((1, 0), 3))
     """
-    count, at = _integer(content, 0)
+    count, position = _integer(content, 0)
     if count == 0:
-        return (0,), at
+        return (0,), position
     indexes = []
     for _ in range(count):
-        index, at = _integer(content, at)
+        index, position = _integer(content, position)
         indexes.append(index)
-    return tuple(indexes), at
+    return tuple(indexes), position
 
 
-def _integer(content: bytes, at: int) -> tuple[int, int]:
+def _integer(content: bytes, position: int) -> tuple[int, int]:
     """Decode a variable-length zigzag integer; returns the value and the place after it."""
     encoded = shift = 0
-    while at < len(content):
-        byte = content[at]
-        at += 1
+    while position < len(content):
+        byte = content[position]
+        position += 1
         encoded |= (byte & ~_MORE) << shift
         shift += _BITS
         if not byte & _MORE:
             number = (encoded >> 1) ^ -(encoded & 1)
             if number >= 0:
-                return number, at
+                return number, position
             break
     raise Unreadable("not Protobuf of Schema Registry's: expected which message it is before the content")

@@ -199,14 +199,16 @@ class Fetcher:
 
     def _pause(self, why: set[tuple[int, int]], kind: int, partition: int, on: bool) -> None:
         """Add or remove one of two reasons to pause a partition, which is paused while either applies."""
-        place = kind, partition
-        before = place in self._held or place in self._held_back
-        (why.add if on else why.discard)(place)
-        after = place in self._held or place in self._held_back
+        topic_partition = kind, partition
+        before = topic_partition in self._held or topic_partition in self._held_back
+        (why.add if on else why.discard)(topic_partition)
+        after = topic_partition in self._held or topic_partition in self._held_back
         if after != before:
             self._readers[kind].pause(partition, after)
             # After a pause librdkafka has to fetch the records again, which takes a moment.
-            self._readable_at[place] = inf if after else monotonic() + self._config.worker.grace / 1000
+            self._readable_at[topic_partition] = (
+                inf if after else monotonic() + self._config.worker.grace / 1000
+            )
 
     def read_at(self, kind: int, partition: int) -> float:
         """Return the latest time up to which a partition's shard has all records that the partition had.
@@ -214,8 +216,8 @@ class Fetcher:
         The time is in monotonic seconds. It does not advance while the fetcher leaves the topic unread
         because another shard has plenty of it. It is -inf while the partition is paused, and shortly after.
         """
-        at = self._read_at[kind]
-        return at if at >= self._readable_at.get((kind, partition), -inf) else -inf
+        read_at = self._read_at[kind]
+        return read_at if read_at >= self._readable_at.get((kind, partition), -inf) else -inf
 
     def demand(
         self, partition: int, buffered: Sequence[int], enough: int, blocked: Sequence[bool],
@@ -234,7 +236,7 @@ class Fetcher:
         stays = previous is not None and previous.vector == vector
         since = previous.since if previous is not None and stays else monotonic()
         self._demands[partition] = Demand(buffered, enough, blocked, vector, since)
-        for kind, _ in [place for place in self._held_back if place[1] == partition]:
+        for kind, _ in [held for held in self._held_back if held[1] == partition]:
             if not stays or blocked[kind]:
                 self._pause(self._held_back, kind, partition, False)
 
@@ -360,7 +362,7 @@ class Fetcher:
 
     def _fail(self, kind: int, failure: Failure) -> None:
         partition, offset, error = failure
-        where = "fetching" if partition < 0 else f"{self._topics[kind]}/{partition} offset {offset}"
+        position = "fetching" if partition < 0 else f"{self._topics[kind]}/{partition} offset {offset}"
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
             why = (
                 f"{self._topics[kind]}/{partition}: offset {offset} isn't there (any more): retention has "
@@ -371,10 +373,10 @@ class Fetcher:
             self._on_gone(partition, why)
             return
         if clients.is_temporary(error):
-            log.warning("%s: %s", where, error.str())
+            log.warning("%s: %s", position, error.str())
             return
         group = f"{self._config.group}-fetch"
-        raise WorkError(why_unread(self._config.kafka, error, self._topics[kind], group, where))
+        raise WorkError(why_unread(self._config.kafka, error, self._topics[kind], group, position))
 
     def _look_at_ends(self) -> None:
         for kind, reader in enumerate(self._readers):

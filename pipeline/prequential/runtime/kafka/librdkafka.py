@@ -146,19 +146,19 @@ def produce_batch(
     messages = np.zeros((len(values), WORDS), dtype=np.uint64)
     _place(messages, KEY, key_text, keys)
     _place(messages, PAYLOAD, text, values)
-    place = functions.topic(handle, topic.encode(), None)
-    if not place:
+    topic_handle = functions.topic(handle, topic.encode(), None)
+    if not topic_handle:
         raise KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC, topic))
     try:
-        taken: int = functions.produce(place, partition, _COPY, messages.ctypes.data, len(messages))
+        produced: int = functions.produce(topic_handle, partition, _COPY, messages.ctypes.data, len(messages))
     finally:
-        functions.forget_topic(place)
-    if taken < len(messages):
+        functions.forget_topic(topic_handle)
+    if produced < len(messages):
         codes = (messages[:, ERROR] & np.uint64(HALF)).astype(np.uint32).astype(np.int32)
         first = int(np.flatnonzero(codes)[0])
         if codes[first] != KafkaError._QUEUE_FULL:
             raise KafkaException(KafkaError(int(codes[first])))
-    return taken
+    return produced
 
 
 def _place(messages: Words, word: int, text: bytes, parts: Sequence[bytes]) -> None:

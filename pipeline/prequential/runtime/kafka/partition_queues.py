@@ -55,14 +55,14 @@ class _Functions:
         self.error_text = declared("message_errstr", text, pointer)
         self.destroy = declared("message_destroy", None, pointer)
         timestamp = declared("message_timestamp", ctypes.c_int64, pointer, pointer)
-        found = ctypes.POINTER(pointer)
-        self.headers = declared("message_headers", ctypes.c_int, pointer, found)
+        pointer_out = ctypes.POINTER(pointer)
+        self.headers = declared("message_headers", ctypes.c_int, pointer, pointer_out)
         self.header = declared(
-            "header_get_all", ctypes.c_int, pointer, ctypes.c_size_t, ctypes.POINTER(text), found,
+            "header_get_all", ctypes.c_int, pointer, ctypes.c_size_t, ctypes.POINTER(text), pointer_out,
             ctypes.POINTER(ctypes.c_size_t),
         )  # fmt: skip
         self.timestamp_at, self.destroy_at = (
-            int(ctypes.cast(one, pointer).value or 0) for one in (timestamp, self.destroy)
+            int(ctypes.cast(function, pointer).value or 0) for function in (timestamp, self.destroy)
         )
 
 
@@ -131,17 +131,17 @@ class QueueReader(readers.PartitionReader):
             return look
         # Partitions with few records do not use their whole shares. Partitions that had more records come
         # last, and get the rest.
-        left, partitions = most, sorted(self._queues, key=self._had_more.__contains__)
-        for place, partition in enumerate(partitions):
-            each = max(_LEAST, left // (len(partitions) - place))
-            if len(self._messages) < each:
-                self._messages = np.zeros(each, dtype=np.uint64)
-            count = self._functions.consume(self._queues[partition], 0, self._messages.ctypes.data, each)
+        room, partitions = most, sorted(self._queues, key=self._had_more.__contains__)
+        for index, partition in enumerate(partitions):
+            share = max(_LEAST, room // (len(partitions) - index))
+            if len(self._messages) < share:
+                self._messages = np.zeros(share, dtype=np.uint64)
+            count = self._functions.consume(self._queues[partition], 0, self._messages.ctypes.data, share)
             if count > 0:
                 look.runs.append(self._run(partition, count, look.failures))
-                left = max(0, left - count)
-            (self._had_more.add if count == each else self._had_more.discard)(partition)
-            look = look._replace(whole=look.whole and count < each)
+                room = max(0, room - count)
+            (self._had_more.add if count == share else self._had_more.discard)(partition)
+            look = look._replace(whole=look.whole and count < share)
         return look
 
     def release(self) -> None:
@@ -157,13 +157,13 @@ class QueueReader(readers.PartitionReader):
         measure(messages, count, sizes)
         records = int(sizes[_RECORDS])
         if records < count:
-            for place in range(count):
-                if (found := self._event(partition, place, failures)) is not None:
-                    end = found
+            for index in range(count):
+                if (event_end := self._event(partition, index, failures)) is not None:
+                    end = event_end
         if not records:
             return readers.PartitionRead(partition, None, end)
         headers = self._headers(count) if sizes[_VALUELESS] else {}
-        text, key_text = (np.empty(sizes[one] + records, np.uint8) for one in (_TEXT, _KEY_TEXT))
+        text, key_text = (np.empty(sizes[column] + records, np.uint8) for column in (_TEXT, _KEY_TEXT))
         columns = np.empty((4, records + 1), dtype=np.int64)
         absent = np.zeros((2, records), dtype=np.uint8)
         time_type = np.zeros(1, dtype=np.int64)
@@ -173,33 +173,35 @@ class QueueReader(readers.PartitionReader):
         values = JoinedValues(text, bounds, absent[0])
         keys = JoinedValues(key_text, key_bounds, absent[1])
         by_producer = int(time_type[0]) & 0xFFFFFFFF == TIMESTAMP_CREATE_TIME
-        taken = readers.consecutive(offsets[:records]), times[:records]
-        made = readers.ConsumerRecords(*taken, values, keys, by_producer=by_producer, headers=headers)
-        return readers.PartitionRead(partition, made, end)
+        positions = readers.consecutive(offsets[:records]), times[:records]
+        run_records = readers.ConsumerRecords(
+            *positions, values, keys, by_producer=by_producer, headers=headers
+        )
+        return readers.PartitionRead(partition, run_records, end)
 
     def _headers(self, count: int) -> dict[int, readers.Headers]:
         """Return the headers of records without a value, by their place among the records."""
-        found: dict[int, readers.Headers] = {}
+        headers_by_record: dict[int, readers.Headers] = {}
         messages = self._messages[:count]
         for record, message in enumerate(messages[messages != 0].tolist()):
             if not (ctypes.c_int64 * WORDS).from_address(message)[PAYLOAD]:
-                found[record] = self._headers_of(message)
-        return found
+                headers_by_record[record] = self._headers_of(message)
+        return headers_by_record
 
     def _headers_of(self, message: int) -> readers.Headers:
         headers, name, content = ctypes.c_void_p(), ctypes.c_char_p(), ctypes.c_void_p()
         size = ctypes.c_size_t()
-        found: list[tuple[str, bytes | None]] = []
+        pairs: list[tuple[str, bytes | None]] = []
         if self._functions.headers(message, headers):  # it has none
             return []
-        while not self._functions.header(headers, len(found), name, content, size):
+        while not self._functions.header(headers, len(pairs), name, content, size):
             value = ctypes.string_at(content.value, size.value) if content.value else None
-            found.append(((name.value or b"").decode(errors="replace"), value))
-        return found
+            pairs.append(((name.value or b"").decode(errors="replace"), value))
+        return pairs
 
-    def _event(self, partition: int, place: int, failures: list[readers.Failure]) -> int | None:
+    def _event(self, partition: int, index: int, failures: list[readers.Failure]) -> int | None:
         """Return the partition's end if a message reports it; a message that is a record is not changed."""
-        message, end = int(self._messages[place]), None
+        message, end = int(self._messages[index]), None
         words = (ctypes.c_int64 * WORDS).from_address(message)
         code = ctypes.c_int32(words[ERROR]).value
         if not code:
@@ -210,7 +212,7 @@ class QueueReader(readers.PartitionReader):
             text = (self._functions.error_text(message) or b"").decode(errors="replace")
             failures.append(readers.Failure(partition, words[OFFSET], KafkaError(code, text)))
         self._functions.destroy(message)
-        self._messages[place] = 0
+        self._messages[index] = 0
         return end
 
 
@@ -243,7 +245,7 @@ def _copy(typing: Any, target: Any, source: Any, size: Any) -> Any:
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         byte = ir.IntType(8).as_pointer()
-        to, origin = (builder.inttoptr(one, byte) for one in arguments[:2])
+        to, origin = (builder.inttoptr(argument, byte) for argument in arguments[:2])
         cgutils.raw_memcpy(builder, to, origin, arguments[2], 1)  # type: ignore[no-untyped-call]
         return context.get_dummy_value()
 
@@ -275,15 +277,15 @@ def _destroy(typing: Any, function: Any, message: Any) -> Any:
 
 
 @inlined
-def _field(message: int, place: int) -> Any:
-    return _word(np.uint64(message) + np.uint64(8 * place))
+def _field(message: int, field: int) -> Any:
+    return _word(np.uint64(message) + np.uint64(8 * field))
 
 
 @kernel
 def measure(messages: Words, count: int, sizes: Ints) -> None:
     """Count the records among messages, and the bytes of their values and keys."""
-    for place in range(count):
-        message = messages[place]
+    for index in range(count):
+        message = messages[index]
         if not _field(message, ERROR) & _HALF:
             sizes[_RECORDS] += 1
             if _field(message, PAYLOAD):
@@ -295,11 +297,11 @@ def measure(messages: Words, count: int, sizes: Ints) -> None:
 
 
 @inner
-def _copied(message: int, place: int, target: int, absent: Bytes, record: int) -> Any:
+def _copied(message: int, field: int, target: int, absent: Bytes, record: int) -> Any:
     """Copy a message's key or value, or note its absence; the length follows the address in the message."""
-    source, size = _field(message, place), np.int64(0)
+    source, size = _field(message, field), np.int64(0)
     if source:
-        size = np.int64(_field(message, place + LENGTH))
+        size = np.int64(_field(message, field + LENGTH))
         _copy(np.uint64(target), source, size)
     else:
         absent[record] = 1
@@ -315,10 +317,10 @@ def take(
 
     `columns`, (4, records + 1): offsets, times, and where values and keys begin.
     """
-    at, key_end, record = np.int64(0), np.int64(0), np.int64(0)
+    end, key_end, record = np.int64(0), np.int64(0), np.int64(0)
     columns[2, 0] = columns[3, 0] = 0
-    for place in range(count):
-        message = messages[place]
+    for index in range(count):
+        message = messages[index]
         if not message:
             continue
         columns[0, record] = np.int64(_field(message, OFFSET))
@@ -326,13 +328,13 @@ def take(
         columns[1, record] = _timestamp(
             np.uint64(timestamp), np.uint64(message), np.uint64(time_type if record == 0 else 0)
         )
-        at += _copied(message, PAYLOAD, text_at + at, absent[0], record)
+        end += _copied(message, PAYLOAD, text_at + end, absent[0], record)
         key_end += _copied(message, KEY, key_at + key_end, absent[1], record)
-        text[at] = key_text[key_end] = _SEPARATOR
-        at += 1
+        text[end] = key_text[key_end] = _SEPARATOR
+        end += 1
         key_end += 1
         record += 1
-        columns[2, record], columns[3, record] = at, key_end
+        columns[2, record], columns[3, record] = end, key_end
         _destroy(np.uint64(destroy), np.uint64(message))
 
 

@@ -57,7 +57,7 @@ class ConsumerRecords:
         values, keys = list(map(Message.value, messages)), list(map(Message.key, messages))
         by_producer = messages[0].timestamp()[0] == TIMESTAMP_CREATE_TIME
         headers = {
-            place: messages[place].headers() or [] for place, value in enumerate(values) if value is None
+            index: messages[index].headers() or [] for index, value in enumerate(values) if value is None
         }
         return cls(consecutive(offsets), times, values, keys, by_producer=by_producer, headers=headers)
 
@@ -66,10 +66,10 @@ class ConsumerRecords:
 
     def find(self, offset: int) -> Original | None:
         """The record at an offset; None if it isn't among these."""
-        place = bisect_left(self.offsets, offset)
-        if place == len(self) or self.offsets[place] != offset:
+        index = bisect_left(self.offsets, offset)
+        if index == len(self) or self.offsets[index] != offset:
             return None
-        return Original(self.keys[place], self.values[place])
+        return Original(self.keys[index], self.values[index])
 
 
 def consecutive(offsets: Ints) -> Sequence[int]:

@@ -58,12 +58,12 @@ labels/3 offset 17); 1 of labels: the record has no value (labels/0 offset 5)
     def note(self, topic: str, partition: int, offset: int, reason: str) -> None:
         """Count a dead letter, with the place of the original and the reason why it is invalid."""
         self._total += 1
-        about = (topic, kind_of(reason))
-        kind = self._kinds.get(about)
+        kind_key = (topic, kind_of(reason))
+        kind = self._kinds.get(kind_key)
         if kind is None:
             if len(self._kinds) >= _MOST_KINDS:
                 return
-            kind = self._kinds[about] = _Kind(f"{topic}/{partition} offset {offset}")
+            kind = self._kinds[kind_key] = _Kind(f"{topic}/{partition} offset {offset}")
         kind.count += 1
 
     def due(self, now: float) -> str | None:
@@ -87,8 +87,8 @@ labels/3 offset 17); 1 of labels: the record has no value (labels/0 offset 5)
             f"{kind.count} of {topic}: {reason} ({'first: ' if kind.count > 1 else ''}{kind.first})"
             for (topic, reason), kind in kinds[:_NAMED_KINDS]
         ]
-        if others := total - sum(kind.count for _, kind in kinds[:_NAMED_KINDS]):
-            parts.append(f"{others} for other reasons")
+        if rest := total - sum(kind.count for _, kind in kinds[:_NAMED_KINDS]):
+            parts.append(f"{rest} for other reasons")
         return printable(f"{total} records can't be used: {'; '.join(parts)}")
 
 

@@ -105,7 +105,7 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
 class Transactions:
     """The producer of one transactional id.
 
-    `who` names the producer's owner in the log, and `topic` is a topic that certainly exists. `partition` is
+    `owner_name` names the producer's owner in the log, and `topic` is a topic that certainly exists. `partition` is
     the partition of messages that name none. The methods raise `fenced` as soon as the broker reports that
     another producer has taken the id over.
     """
@@ -113,10 +113,10 @@ class Transactions:
     fenced: type[Fenced] = Fenced
 
     def __init__(
-        self, kafka: KafkaConfig, transactional_id: str, *, who: str, topic: str, timeout_ms: int,
+        self, kafka: KafkaConfig, transactional_id: str, *, owner_name: str, topic: str, timeout_ms: int,
         partition: int = BY_KEY, **settings: Any,
     ) -> None:  # fmt: skip
-        self._id, self._who, self._topic, self._partition = transactional_id, who, topic, partition
+        self._id, self._who, self._topic, self._partition = transactional_id, owner_name, topic, partition
         self._kafka = kafka
         self._settings = {"transaction.timeout.ms": timeout_ms, **settings}
         self._begun_at: float | None = None  # when the open transaction began (monotonic seconds)
@@ -129,11 +129,11 @@ class Transactions:
 
     def _connected(self) -> Producer:
         # The producer references its callbacks. If they referenced the producer, its threads would never end.
-        this, mine = ref(self), object()
+        weak_self, mine = ref(self), object()
         self._current = mine
 
         def note(error: KafkaError) -> None:
-            owner = this()
+            owner = weak_self()
             if owner is None or owner._current is not mine:
                 return  # a replaced producer is always fenced
             if error.fatal():
@@ -142,7 +142,7 @@ class Transactions:
                 complain(error)
 
         def broken() -> None:
-            owner = this()
+            owner = weak_self()
             if owner is not None and owner._current is mine:
                 owner._doubtful = True
 
@@ -260,7 +260,9 @@ class Transactions:
 
         self._checked(self._producer.begin_transaction)  # step 2
         self._begun_at = time.monotonic()
-        for _, alike in groupby(messages[:-1], lambda one: (one.topic, one.partition, one.headers is None)):
+        for _, alike in groupby(
+            messages[:-1], lambda outgoing: (outgoing.topic, outgoing.partition, outgoing.headers is None)
+        ):
             self._send(list(alike), delivered if reports else None)  # step 3
         self._send(messages[-1:], delivered)
         try:
@@ -282,8 +284,12 @@ class Transactions:
         done = 0
         while done < len(alike):
             try:
-                if delivered is None and len(alike) - done >= _MANY and (taken := self._taken(alike[done:])):
-                    done += taken
+                if (
+                    delivered is None
+                    and len(alike) - done >= _MANY
+                    and (count_sent := self._taken(alike[done:]))
+                ):
+                    done += count_sent
                     continue
                 message = alike[done]
                 self._producer.produce(
@@ -304,8 +310,8 @@ class Transactions:
     def _taken(self, alike: Sequence[Outgoing]) -> int:
         """Pass as many of these messages to librdkafka in one call as it takes; returns their number."""
         partition = self._place(alike[0])
-        keys = [one.key for one in alike if one.key is not None]
-        values = [one.value for one in alike if one.value is not None]
+        keys = [message.key for message in alike if message.key is not None]
+        values = [message.value for message in alike if message.value is not None]
         if partition == BY_KEY or alike[0].headers or not len(keys) == len(values) == len(alike):
             return 0
         return produce_batch(self._producer, alike[0].topic, partition, keys, values)
@@ -316,7 +322,7 @@ class Transactions:
     def _send_offsets(self) -> None:
         """Add the offsets of the input records to the transaction. A shard has them in its snapshots."""
 
-    def _retried(self, what: str, call: Callable[[], None]) -> None:
+    def _retried(self, action: str, call: Callable[[], None]) -> None:
         """Repeat a call until it works; waits with back-off while the broker is unreachable."""
         pause = _FIRST_PAUSE
         while True:
@@ -324,7 +330,7 @@ class Transactions:
                 self._checked(call)
                 return
             except Unknown as why:
-                log.warning("%s: can't %s yet (%s): waiting", self._who, what, why)
+                log.warning("%s: can't %s yet (%s): waiting", self._who, action, why)
                 self._sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -451,15 +457,15 @@ _OFFSETS_SECONDS = 10.0
 class GroupTransactions(Transactions):
     """The transactional producer of one member of a group.
 
-    `who` names the producer's owner in the log, and `topic` is a topic that certainly exists. `write` raises
+    `owner_name` names the producer's owner in the log, and `topic` is a topic that certainly exists. `write` raises
     Expelled for offsets that the membership does not cover.
     """
 
-    def __init__(self, kafka: KafkaConfig, group: str, *, who: str, topic: str) -> None:
+    def __init__(self, kafka: KafkaConfig, group: str, *, owner_name: str, topic: str) -> None:
         super().__init__(
             kafka,
             f"{group}-{uuid4().hex}",
-            who=who,
+            owner_name=owner_name,
             topic=topic,
             timeout_ms=_TRANSACTION_TIMEOUT_MS,
             # No caller needs the offsets of messages.
@@ -479,7 +485,8 @@ class GroupTransactions(Transactions):
         """
         notes = notes or {}
         self._offsets = [
-            TopicPartition(*place, offset, metadata=notes.get(place, "")) for place, offset in offsets.items()
+            TopicPartition(*topic_partition, offset, metadata=notes.get(topic_partition, ""))
+            for topic_partition, offset in offsets.items()
         ]
         self._membership = membership
         self.publish(messages)
@@ -504,7 +511,7 @@ class GroupTransactions(Transactions):
         wanted = {(part.topic, part.partition): part for part in self._offsets}
         with closing(new_consumer(self._kafka, self._group, **COMPLAINING)) as consumer:
             try:
-                parts = [TopicPartition(*place) for place in wanted]
+                parts = [TopicPartition(*topic_partition) for topic_partition in wanted]
                 committed = consumer.committed(parts, timeout=_OFFSETS_SECONDS)
             except KafkaException as error:
                 raise Unknown(error.args[0].str()) from error

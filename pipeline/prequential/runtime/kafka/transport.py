@@ -76,7 +76,7 @@ class Served:
         The process then has `worker.stop_within` to end.
         """
         await self.app.start()
-        tasks = [watched(what, work) for what, work in works.items()]
+        tasks = [watched(task_name, work) for task_name, work in works.items()]
         stopping = asyncio.ensure_future(stop.wait())
         crashed = asyncio.ensure_future(_has_crashed(self.app))
         await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
@@ -133,12 +133,12 @@ class Served:
         raise NotImplementedError
 
 
-def watched(what: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Run work concurrently on this loop; an error in it ends the process, and names it `what`."""
+def watched(task_name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Run work concurrently on this loop; an error in it ends the process, and names it `task_name`."""
 
     def end_if_failed(task: asyncio.Future[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            die(what, error)
+            die(task_name, error)
 
     task = asyncio.ensure_future(work)
     task.add_done_callback(end_if_failed)
@@ -207,16 +207,16 @@ async def _has_crashed(app: Any) -> None:
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-def die(where: str, error: BaseException | None = None) -> None:
+def die(task_name: str, error: BaseException | None = None) -> None:
     """End the process at once with status 1 after an unexpected error; unfinished work is not committed.
 
-    The log line begins with `where`. Without `error`, it names the exception that is being handled.
+    The log line begins with `task_name`. Without `error`, it names the exception that is being handled.
     """
     error = error or sys.exc_info()[1]
     if isinstance(error, (WorkError, UsageError)):  # UsageError: a secret's file may be missing by now
         complain(error)
     else:
-        log.critical("%s: %r: ending the process", where, error, exc_info=error)
+        log.critical("%s: %r: ending the process", task_name, error, exc_info=error)
     leave(1)
 
 

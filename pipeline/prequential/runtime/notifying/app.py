@@ -93,8 +93,8 @@ class RecordReader:
         until = monotonic() + seconds
         with clients.plain_errors(self._kafka):
             self._consumer.pause(self._consumer.assignment())
-        while (left := until - monotonic()) > 0 and go_on():
-            if self._poll(min(left, LOOK_SECONDS)):  # from a partition that was assigned meanwhile
+        while (remaining := until - monotonic()) > 0 and go_on():
+            if self._poll(min(remaining, LOOK_SECONDS)):  # from a partition that was assigned meanwhile
                 self._consumer.pause(self._consumer.assignment())
         with clients.plain_errors(self._kafka):
             self._consumer.resume(self._consumer.assignment())
@@ -132,8 +132,8 @@ class RecordReader:
             return True
         if error.code() in _REFUSED:
             needed = to_join(self._group, self._topics, message.topic())
-            where = f"can't read {', '.join(self._topics)} as group {self._group!r}"
-            raise WorkError(refusal(self._kafka, error, *needed) or f"{where}: {error.str()}")
+            failure = f"can't read {', '.join(self._topics)} as group {self._group!r}"
+            raise WorkError(refusal(self._kafka, error, *needed) or f"{failure}: {error.str()}")
         if not clients.is_temporary(error):
             log.warning("Kafka: %s", error.str())
         return False
@@ -168,32 +168,32 @@ class RecordReader:
         if new:
             every = [
                 TopicPartition(topic, number)
-                for topic in {one.topic for one in new}
+                for topic in {partition.topic for partition in new}
                 for number in range(max(self._counts[topic], 1 + max(_of(topic, new))))
             ]
             committed = {
-                (one.topic, one.partition): one.offset
-                for one in consumer.committed(every, timeout=clients.REACH_SECONDS)
-                if one.offset >= 0
+                (partition.topic, partition.partition): partition.offset
+                for partition in consumer.committed(every, timeout=clients.REACH_SECONDS)
+                if partition.offset >= 0
             }
-            known, begun = {topic for topic, _ in committed}, []
-            for one in new:
-                if (one.topic, one.partition) in committed:
-                    one.offset = committed[one.topic, one.partition]
+            begun_topics, begun = {topic for topic, _ in committed}, []
+            for partition in new:
+                if (partition.topic, partition.partition) in committed:
+                    partition.offset = committed[partition.topic, partition.partition]
                 else:
-                    low, high = watermarks(consumer, one)
-                    one.offset = low if one.topic in known else high
-                    begun.append(one)
+                    low, high = watermarks(consumer, partition)
+                    partition.offset = low if partition.topic in begun_topics else high
+                    begun.append(partition)
             consumer.incremental_assign(new)
             if begun:
                 consumer.commit(offsets=begun, asynchronous=False)
-        self._places |= {(one.topic, one.partition) for one in new}
+        self._places |= {(partition.topic, partition.partition) for partition in new}
         self.assigned = True
         log.info("partitions of this process: %s", sorted(self._places) or "none")
 
     def _revoked(self, _: Consumer, gone: list[TopicPartition]) -> None:
-        self._places -= {(one.topic, one.partition) for one in gone}
-        self._waiting = deque(one for one in self._waiting if self.ours(one))
+        self._places -= {(partition.topic, partition.partition) for partition in gone}
+        self._waiting = deque(partition for partition in self._waiting if self.ours(partition))
 
 
 #: Errors that do not disappear by waiting.
@@ -203,8 +203,8 @@ _REFUSED = frozenset(
 )  # fmt: skip
 
 
-def _of(topic: str, places: list[TopicPartition]) -> list[int]:
-    return [one.partition for one in places if one.topic == topic]
+def _of(topic: str, partitions: list[TopicPartition]) -> list[int]:
+    return [partition.partition for partition in partitions if partition.topic == topic]
 
 
 #: The help texts of the counters, by the names of the results.
@@ -252,7 +252,9 @@ def chosen(message: Incident | Alarm, config: NotifyConfig) -> bool:
 
     The result depends only on the message and the configuration, so every process decides the same.
     """
-    if config.streams is not None and not any(fnmatchcase(message.stream, one) for one in config.streams):
+    if config.streams is not None and not any(
+        fnmatchcase(message.stream, pattern) for pattern in config.streams
+    ):
         return False
     if isinstance(message, Alarm):
         return True

@@ -71,18 +71,18 @@ def body(form: str, message: Incident | Alarm, value: bytes, topic: str) -> Body
 
 def event(message: Incident | Alarm, value: bytes, topic: str) -> dict[str, Any]:
     """Return the message as a structured CloudEvent 1.0, without a time if its records had none."""
-    about = f"incident.{message.status}" if isinstance(message, Incident) else "drift-alarm"
-    found = {
+    event_type = f"incident.{message.status}" if isinstance(message, Incident) else "drift-alarm"
+    attributes = {
         "specversion": "1.0",
         "id": identifier(message),
         "source": f"/prequential/{quote(topic, safe='')}",
-        "type": f"prequential.{about}",
+        "type": f"prequential.{event_type}",
         "subject": f"{message.stream}/{message.model}",
         "datacontenttype": "application/json",
     }
     if message.untimed is not True:
-        found["time"] = clock(message.ts)
-    return {**found, "data": msgspec.Raw(value)}
+        attributes["time"] = clock(message.ts)
+    return {**attributes, "data": msgspec.Raw(value)}
 
 
 def in_words(message: Incident | Alarm) -> str:
@@ -259,11 +259,11 @@ def headers(identifier: str, seconds: int, content: bytes, key: bytes | None) ->
     >>> sent["webhook-signature"]
     'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE='
     """
-    found = {
+    header_values = {
         "Idempotency-Key": identifier, "webhook-id": identifier, "webhook-timestamp": str(seconds),
     }  # fmt: skip
     if key is not None:
         signed = b"%s.%d.%s" % (identifier.encode(), seconds, content)
         digest = hmac.new(key, signed, hashlib.sha256).digest()
-        found["webhook-signature"] = f"v1,{base64.b64encode(digest).decode()}"
-    return found
+        header_values["webhook-signature"] = f"v1,{base64.b64encode(digest).decode()}"
+    return header_values

@@ -241,10 +241,10 @@ class Worker(transport.Served):
         """
         self._closing = True
         runners = dict(self.runners)
-        ends = await asyncio.gather(*(one.close() for one in runners.values()), return_exceptions=True)
+        ends = await asyncio.gather(*(runner.close() for runner in runners.values()), return_exceptions=True)
         failed = [(f"shard {number}", end) for number, end in zip(runners, ends) if end is not None]
-        for what, error in failed[1:]:
-            log.error("%s: %r", what, error)
+        for shard_name, error in failed[1:]:
+            log.error("%s: %r", shard_name, error)
         return failed[0] if failed else None
 
     def _check_topics(self) -> TopicsOrigin:
@@ -335,7 +335,11 @@ class Worker(transport.Served):
         lines = [
             f"shard {partition}: {printable(text)}\n"
             for partition, runner in sorted(self.runners.items())
-            for text in (runner.progress, runner.changed, *(one.text for one in runner.open_transactions))
+            for text in (
+                runner.progress,
+                runner.changed,
+                *(transaction.text for transaction in runner.open_transactions),
+            )
             if text is not None
         ]
         lines += [
@@ -374,8 +378,8 @@ def _create_own(kafka: KafkaConfig, specs: Sequence[TopicSpec]) -> None:
     specs = [spec for spec in specs if spec.name not in hidden]
     ours = {spec.name for spec in specs if spec.role in ("journal", "snapshots")}
     absent = {spec.name for spec in specs} - admin.present(kafka, [spec.name for spec in specs])
-    others = {kafka.topic(name) for name in (COMPARISONS, DISPARITIES, INCIDENTS, INCIDENT_MARKS, PARTS)}
-    if not absent or absent - others not in (set(), ours):
+    optional = {kafka.topic(name) for name in (COMPARISONS, DISPARITIES, INCIDENTS, INCIDENT_MARKS, PARTS)}
+    if not absent or absent - optional not in (set(), ours):
         return
     try:
         for name in admin.create(kafka, specs).created:

@@ -164,7 +164,7 @@ class Arrivals:
     @property
     def grace_ends_at(self) -> float | None:
         """When the earliest grace period ends (monotonic seconds); None if no topic waits for another."""
-        came = [some[0][0] for some in self._came if some]
+        came = [times[0][0] for times in self._came if times]
         return min(came) + self._grace if came else None
 
 
@@ -186,7 +186,9 @@ class SilenceTimer:
 
     def __init__(self, config: Config, clock: Callable[[], float] = monotonic) -> None:
         streams = (config.defaults, *config.streams.values())
-        self._values = sorted({one.emit_idle for one in streams if one.emit_idle is not None})
+        self._values = sorted(
+            {stream_config.emit_idle for stream_config in streams if stream_config.emit_idle is not None}
+        )
         self._clock = clock
         self.end()
 
@@ -201,7 +203,7 @@ class SilenceTimer:
         if quiet < self._next:
             return None
         due = int(self._next)
-        self._next = min([2 * due, *(one for one in self._values if one > due)])
+        self._next = min([2 * due, *(silence for silence in self._values if silence > due)])
         return due
 
 
@@ -233,11 +235,11 @@ class BackPressure:
         if settled is not None:
             blocked = [added < wanted for added, wanted in zip(merge.added, settled)]
         else:
-            some, unread = any(merge.buffered), monotonic() - _UNREAD_SECONDS
+            any_buffered, unread = any(merge.buffered), monotonic() - _UNREAD_SECONDS
             read_at = [self._fetcher.read_at(kind, self._partition) for kind in range(len(INPUTS))]
             blocked = [
-                some and not buffered and (end is None or added > end or at < unread)
-                for buffered, end, added, at in zip(merge.buffered, ends, merge.added, read_at)
+                any_buffered and not buffered and (end is None or added > end or topic_read_at < unread)
+                for buffered, end, added, topic_read_at in zip(merge.buffered, ends, merge.added, read_at)
             ]
         self._fetcher.demand(self._partition, list(merge.buffered), enough, blocked, list(merge.vector))
 
@@ -345,8 +347,8 @@ class RoundPace:
     @property
     def tick_is_near(self) -> bool:
         """Whether that time is less than half of `worker.commit_every` after the newest records."""
-        left = self._shard.state.next_tick - self._shard.merge.reached
-        return self._ticks_are_rare and 0 < left <= self._commit_every / 2
+        until_tick = self._shard.state.next_tick - self._shard.merge.reached
+        return self._ticks_are_rare and 0 < until_tick <= self._commit_every / 2
 
 
 def next_round(most: int, seconds: float) -> int:

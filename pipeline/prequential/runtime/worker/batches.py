@@ -39,8 +39,8 @@ def with_withdrawals(records: ConsumerRecords, wide: Sequence[str]) -> Sequence[
     if not records.headers:
         return records.values
     values = list(records.values)
-    for place, headers in records.headers.items():
-        values[place] = withdrawal(records.keys[place], headers, wide)
+    for index, headers in records.headers.items():
+        values[index] = withdrawal(records.keys[index], headers, wide)
     return values
 
 
@@ -150,10 +150,10 @@ def to_batch(
         batch = Batch(kind, offsets, times, content)
     if times.max() > MAX_TS or times.min() < -MAX_TS:
         batch.times = times = times.copy()
-        for place, time in enumerate(times.tolist()):
+        for index, time in enumerate(times.tolist()):
             if (why := why_no_record_time(time)) is not None:
-                batch.refuse(offsets[place], why)
-                times[place] = -MAX_TS  # so the merge uses the largest earlier time instead
+                batch.refuse(offsets[index], why)
+                times[index] = -MAX_TS  # so the merge uses the largest earlier time instead
     return batch
 
 
@@ -171,16 +171,16 @@ class Originals:
     def find(self, kind: int, offset: int) -> Original:
         """Return the record at an offset; raises LookupError if it is not kept."""
         for records in self._records[kind]:
-            if (found := records.find(offset)) is not None:
-                return found
+            if (original := records.find(offset)) is not None:
+                return original
         raise LookupError(f"{INPUTS[kind]} offset {offset} isn't kept any more")
 
     def keep(self, letters: Iterable[DeadLetter]) -> None:
         """Keep the originals of these dead letters even after `drop`."""
         for letter in letters:
-            place = (letter.kind, letter.offset)
-            if place not in self._rejected:
-                self._rejected[place] = self.find(*place)
+            position = (letter.kind, letter.offset)
+            if position not in self._rejected:
+                self._rejected[position] = self.find(*position)
 
     def take(self, letter: DeadLetter) -> Original:
         """Remove and return the original of a dead letter."""
@@ -217,7 +217,7 @@ class Isolation:
         suspicion = status.suspicion or Suspicion()
         self.deaths = suspicion.deaths
         # Outputs that a silence made due are published before the first part is tried.
-        self.planned = deque(one for one in status.open if not isinstance(one, Idle))
+        self.planned = deque(entry for entry in status.open if not isinstance(entry, Idle))
         self.most = 1 if 0 < suspicion.records <= _PART else _PART
         self._left = 0 if suspicion.records else _DOUBTFUL
         self._ends: tuple[int, ...] | None = None
@@ -235,7 +235,7 @@ class Isolation:
         """
         if self._ends is None:
             self._ends = tuple(ends)
-        if all(at >= end for at, end in zip(vector, self._ends)):
+        if all(reached >= end for reached, end in zip(vector, self._ends)):
             self._left = 0
 
     def next(self, merge: Merge, watermarks: Sequence[int | None]) -> tuple[OffsetVector, Attempt] | None:
@@ -260,7 +260,7 @@ class Isolation:
         """Note that the shard has processed these records, up to an offset vector."""
         if not self.planned:
             self._left -= records
-        while self.planned and all(at >= end for at, end in zip(vector, self.planned[0])):
+        while self.planned and all(reached >= end for reached, end in zip(vector, self.planned[0])):
             self.planned.popleft()
 
 

@@ -110,13 +110,13 @@ class Checkpoint:
             return not self._forgotten
         return under_way.done() and not under_way.cancelled() and under_way.exception() is None
 
-    def resume(self, known: RecoveredState) -> None:
+    def resume(self, recovered: RecoveredState) -> None:
         """Continue from what the shard's previous worker has committed."""
-        if known.manifest is not None:
-            self.generation = known.manifest.generation
-            self._kept = known.manifest.vector
-        self._journal_number = known.journal_number
-        self._journal_offset = self._publisher.journal_offset = known.journal_offset
+        if recovered.manifest is not None:
+            self.generation = recovered.manifest.generation
+            self._kept = recovered.manifest.vector
+        self._journal_number = recovered.journal_number
+        self._journal_offset = self._publisher.journal_offset = recovered.journal_offset
 
     def took(self, seconds: float) -> None:
         """Count processing time, which a worker that restores the last snapshot would spend again."""
@@ -401,14 +401,14 @@ class Checkpoint:
         header = [(GENERATION, b"%d" % generation)]
         writer = snapshots.ChunkWriter()
         chunks = writer.chunks_of(parts)
-        place, cost = 0, 0.0
+        first_chunk, cost = 0, 0.0
         began = monotonic()
         while batch := await asyncio.to_thread(lambda: list(islice(chunks, _SNAPSHOT_TRANSACTION))):
             messages = [
-                Outgoing(topic, snapshots.chunk_key(generation, place + i), chunk, header)
+                Outgoing(topic, snapshots.chunk_key(generation, first_chunk + i), chunk, header)
                 for i, chunk in enumerate(batch)
             ]
-            place += len(batch)
+            first_chunk += len(batch)
             await self._in_thread(self._publisher.publish, messages)
             took = min(monotonic() - began, _LONGEST_WRITING)
             cost += took

@@ -109,7 +109,11 @@ class Findings:
 
     async def look(self, runners: Mapping[int, ShardRunner], partitions: int) -> None:
         """Check the running shards and log new findings; the topics have `partitions` partitions."""
-        running = {partition: one for partition, one in runners.items() if not one.recovering}
+        running = {
+            partition: shard_runner
+            for partition, shard_runner in runners.items()
+            if not shard_runner.recovering
+        }
         streams: list[StreamFacts] = []
         records = [0, 0, 0]
         refusals: list[Refusal] = []
@@ -122,7 +126,9 @@ class Findings:
             refusals += _since(runner.shard, window.before)
             window.turn(monotonic(), counts)
         self._windows = {partition: self._windows[partition] for partition in running}
-        misplaced = [item for one in running.values() for item in one.shard.misplaced_streams.items()]
+        misplaced = [
+            item for shard_runner in running.values() for item in shard_runner.shard.misplaced_streams.items()
+        ]
         wide = self._config.wide
         configured = [
             name for name in self._config.streams if name in wide or partition_of(name, partitions) in running
@@ -133,7 +139,7 @@ class Findings:
         )  # fmt: skip
         self.present = findings(facts, _LEAST)
         for finding in self.present:
-            key = finding.code, finding.stream, finding.about
+            key = finding.code, finding.stream, finding.subject
             if key not in self._logged:
                 self._logged.add(key)
                 log.warning("looks wrong: %s", printable(str(finding)))
@@ -153,18 +159,18 @@ class Findings:
         for start in range(0, len(shard.catalog.streams), _STREAMS):
             streams |= {facts.name: facts for facts in streams_of(shard, start, start + _STREAMS)}
             await asyncio.sleep(0)
-        refusals = {(one.kind, one.sentence): one.records for one in shard.refusals.known()}
+        refusals = {(refusal.kind, refusal.sentence): refusal.records for refusal in shard.refusals.reasons()}
         return ShardCounts(streams, read_by(shard), refusals)
 
     @staticmethod
     async def _with_examples(window: _Window, streams: list[StreamFacts]) -> list[StreamFacts]:
         """Add example ids of labels that lack predictions, for a few streams at a time."""
-        left = _EXAMPLES
+        examples_left = _EXAMPLES
         with_examples = []
         for facts in streams:
             if lacks_example(facts):
-                if facts.name not in window.examples and left:
-                    left -= 1
+                if facts.name not in window.examples and examples_left:
+                    examples_left -= 1
                     example, ids = unpaired(window.shard, window.shard.catalog.by_name[facts.name])
                     window.examples[facts.name] = example, await asyncio.to_thread(likely_cause, ids)
                 if facts.name in window.examples:
@@ -177,8 +183,8 @@ class Findings:
 def _since(shard: Shard, before: ShardCounts) -> list[Refusal]:
     """Return the invalid records since `before`."""
     return [
-        one._replace(records=one.records - before.refusals.get((one.kind, one.sentence), 0))
-        for one in shard.refusals.known()
+        refusal._replace(records=refusal.records - before.refusals.get((refusal.kind, refusal.sentence), 0))
+        for refusal in shard.refusals.reasons()
     ]
 
 
@@ -203,8 +209,12 @@ class Exporter:
     ) -> None:  # fmt: skip
         self._config, self._merging, self._fetcher, self._runners = config, merging, fetcher, runners
         self._http = config.http
-        objectives = (one.objective for one in (config.defaults, *config.streams.values()) if one.objective)
-        asked = frozenset(config.http.measures).union(*(one.bounds for one in objectives))
+        objectives = (
+            stream_config.objective
+            for stream_config in (config.defaults, *config.streams.values())
+            if stream_config.objective
+        )
+        asked = frozenset(config.http.measures).union(*(stream_config.bounds for stream_config in objectives))
         self._scored = read_snapshot.needs_sums(asked)
 
     def text(self, in_loop: InLoop) -> str:
@@ -213,9 +223,9 @@ class Exporter:
         scraped: list[tuple[ShardRunner, list[SnapshotPart]]] = in_loop(partial(self._begin, scrape))
         for runner, parts in scraped:
             for part in parts:
-                taken = in_loop(partial(self._take, scrape, runner, part))
-                if taken is not None:
-                    scrape.add(taken)
+                snapshot = in_loop(partial(self._take, scrape, runner, part))
+                if snapshot is not None:
+                    scrape.add(snapshot)
         if self._merging is not None:
             add_merged(scrape.families, self._merging, self._config)
         return scrape.text()
@@ -237,12 +247,12 @@ class Exporter:
         """Add when the newest labels of these streams and the newest predictions of their models arrived."""
         catalog = shard.catalog
         for stream in map(catalog.streams.__getitem__, streams):
-            where = labels(stream=stream.name, partition=catalog.partition)
+            label_text = labels(stream=stream.name, partition=catalog.partition)
             if came := _at(shard.newest_labels, stream.code):
-                families["newest_label_timestamp_seconds"].add(where, came / 1000)
+                families["newest_label_timestamp_seconds"].add(label_text, came / 1000)
             for model, row in stream.models.items():
                 if came := _at(shard.newest_predictions, row):
-                    of_model = f"{where},{labels(model=model)}"
+                    of_model = f"{label_text},{labels(model=model)}"
                     families["newest_prediction_timestamp_seconds"].add(of_model, came / 1000)
 
     def _is_shown(self, runner: ShardRunner) -> bool:
@@ -269,18 +279,20 @@ class Exporter:
     def _shards(self, families: dict[str, Family], runners: list[ShardRunner]) -> None:
         for runner in runners:
             for kind, topic in enumerate(INPUTS):
-                where = labels(topic=self._config.kafka.topic(topic), partition=runner.partition)
-                families["records_total"].add(where, runner.statistics.records[kind])
-                families["misplaced_records_total"].add(where, runner.shard.misplaced[kind])
+                label_text = labels(topic=self._config.kafka.topic(topic), partition=runner.partition)
+                families["records_total"].add(label_text, runner.statistics.records[kind])
+                families["misplaced_records_total"].add(label_text, runner.shard.misplaced[kind])
                 end = self._fetcher.ends.get((kind, runner.partition))
                 if end is not None:
-                    families["lag_records"].add(where, max(0, end - runner.shard.merge.vector[kind]))
+                    families["lag_records"].add(label_text, max(0, end - runner.shard.merge.vector[kind]))
                 if (age := runner.open_transactions[kind].age) is not None:
-                    families["open_transaction_seconds"].add(where, age)
+                    families["open_transaction_seconds"].add(label_text, age)
                 if not runner.recovering:
-                    families["dead_letters_total"].add(where, runner.shard.state.dead_letters[kind])
-                    families["quarantined_records_total"].add(where, runner.shard.state.quarantined[kind])
-                    families["lost_records_total"].add(where, runner.shard.catalog.lost[kind])
+                    families["dead_letters_total"].add(label_text, runner.shard.state.dead_letters[kind])
+                    families["quarantined_records_total"].add(
+                        label_text, runner.shard.state.quarantined[kind]
+                    )
+                    families["lost_records_total"].add(label_text, runner.shard.catalog.lost[kind])
             if runner.halted is not None:
                 families["shard_halted"].add(labels(partition=runner.partition), 1)
             families["snapshot_bytes"].add(
@@ -289,8 +301,8 @@ class Exporter:
         for name, attribute in _DURATIONS.items():
             durations = [getattr(runner.statistics, attribute) for runner in runners]
             none = [0] * (len(DURATION_BOUNDS) + 1)
-            counts = [sum(bins) for bins in zip(none, *(one.counts for one in durations))]
-            total = float(sum(one.total for one in durations))
+            counts = [sum(bins) for bins in zip(none, *(duration.counts for duration in durations))]
+            total = float(sum(duration.total for duration in durations))
             families[name].add_buckets("", DURATION_BOUNDS, counts, total)
         states = Counter(_state(runner) for runner in runners)
         for state in ("running", "recovering", "halted"):

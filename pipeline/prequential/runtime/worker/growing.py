@@ -117,8 +117,8 @@ def raise_partitions(kafka: KafkaConfig, topic: str, partitions: int) -> None:
         try:
             raised.result()
         except KafkaException as error:
-            if said := refusal(kafka, error.args[0], Permission("Alter", "topic", topic)):
-                raise WorkError(said) from error
+            if reason := refusal(kafka, error.args[0], Permission("Alter", "topic", topic)):
+                raise WorkError(reason) from error
             raise
     deadline = monotonic() + _REQUEST_SECONDS
     while partition_counts(kafka, [topic])[topic] < partitions:
@@ -178,10 +178,10 @@ def grow(config: Config, partitions: int, say: Callable[[str], None]) -> int:
         return partitions
     kafka = config.kafka
     specs = topic_specs(kafka, disparity=config.finds_disparity)
-    others = [spec.name for spec in specs if spec.role != "input"]
+    other_topics = [spec.name for spec in specs if spec.role != "input"]
     inputs = [kafka.topic(name) for name in INPUTS]
     first = [kafka.topic(JOURNAL), kafka.topic(SNAPSHOTS)]
-    _raise(config, [*first, *(name for name in others if name not in first)], partitions, say)  # step 2
+    _raise(config, [*first, *(name for name in other_topics if name not in first)], partitions, say)  # step 2
     if plan.parents:
         asyncio.run(_Growth(config, plan, say).run())  # steps 3 to 5
     _raise(config, inputs, partitions, say)  # step 6
@@ -212,8 +212,8 @@ def _plan(config: Config, partitions: int, say: Callable[[str], None]) -> _Plan 
     of_inputs = [counts[kafka.topic(name)] for name in INPUTS]
     readable = min(counts[kafka.topic(JOURNAL)], counts[kafka.topic(SNAPSHOTS)])
     with ThreadPoolExecutor(_READERS) as pool:
-        known = list(pool.map(partial(_partitions_of, config), range(min(partitions, readable))))
-    before = min([*of_inputs, *filter(None, known)])
+        known_counts = list(pool.map(partial(_partitions_of, config), range(min(partitions, readable))))
+    before = min([*of_inputs, *filter(None, known_counts)])
     if max(counts.values()) <= before == partitions:
         return None
     if partitions <= before or partitions % before:
@@ -222,7 +222,7 @@ def _plan(config: Config, partitions: int, say: Callable[[str], None]) -> _Plan 
             f"--partitions is {partitions}: expected a multiple of the {before} that there are "
             f"({multiples}, …), so that the streams of a new partition all come from one"
         )
-    if begun := {*counts.values(), *filter(None, known)} - {before, partitions}:
+    if begun := {*counts.values(), *filter(None, known_counts)} - {before, partitions}:
         raise WorkError(
             f"topics have {' and '.join(map(str, sorted(begun)))} partitions already: complete the growth "
             f"that has begun with the same number, `--partitions {max(begun)}`"
@@ -232,7 +232,8 @@ def _plan(config: Config, partitions: int, say: Callable[[str], None]) -> _Plan 
     end = tuple(ends(kafka, names, counts).values())
     parents = [
         number for number in range(before)
-        if known[number] == before or (known[number] is None and any(offsets[number] for offsets in end))
+        if known_counts[number] == before
+        or (known_counts[number] is None and any(offsets[number] for offsets in end))
     ]  # fmt: skip
     if parents and any(sum(offsets[before:]) for offsets in end):
         raise WorkError(
@@ -245,10 +246,10 @@ def _plan(config: Config, partitions: int, say: Callable[[str], None]) -> _Plan 
 
 def _partitions_of(config: Config, number: int) -> int | None:
     """Return the number of partitions with which a shard's state was written; None without a state."""
-    known = _known(config, number)
-    if known.journal:
-        return known.journal[-1].origin.partitions
-    return None if known.manifest is None else known.manifest.origin.partitions
+    recovered = _known(config, number)
+    if recovered.journal:
+        return recovered.journal[-1].origin.partitions
+    return None if recovered.manifest is None else recovered.manifest.origin.partitions
 
 
 def _known(config: Config, number: int) -> RecoveredState:
@@ -258,15 +259,15 @@ def _known(config: Config, number: int) -> RecoveredState:
 
 def _await_no_members(config: Config, say: Callable[[str], None]) -> None:
     """Wait until the groups are empty: a crashed or static member stays for the session timeout."""
-    for group, who in ((config.group, "all workers"), (f"{config.group}-ingest", "`prequential ingest`")):
+    for group, members in ((config.group, "all workers"), (f"{config.group}-ingest", "`prequential ingest`")):
         deadline = monotonic() + config.worker.session_timeout / 1000 + _GRACE_SECONDS
         while (there := has_members(config.kafka, group)) is not False:
             if there is None:
                 unseen = lacking(config.kafka, [Permission("Describe", "group", group)])
-                say(f"warning: can't check whether {who} have stopped: {unseen}")
+                say(f"warning: can't check whether {members} have stopped: {unseen}")
                 break
             if monotonic() > deadline:
-                raise WorkError(f"group {group!r} has members: stop {who}")
+                raise WorkError(f"group {group!r} has members: stop {members}")
             sleep(_LOOK_SECONDS)
 
 
@@ -342,8 +343,8 @@ class _Growth:
         publisher = Publisher(self._config, number)
         try:
             await self._in_thread(publisher.take_over)
-            known: RecoveredState = await self._in_thread(_known, self._config, number)
-            if moved and _has_begun(known):
+            recovered: RecoveredState = await self._in_thread(_known, self._config, number)
+            if moved and _has_begun(recovered):
                 raise WorkError(f"shard {number} has begun already: make topics under another kafka.prefix")
             shard = Shard(self._config, number, after)
             parts = (msgspec.msgpack.decode(part) for part in state)
@@ -352,7 +353,7 @@ class _Growth:
                 self._config, number, shard, Originals(), self._plan.after, self._fetcher, ShardStatistics(),
                 publisher, self._in_thread, SnapshotTurn(),
             )  # fmt: skip
-            checkpoint.resume(known)
+            checkpoint.resume(recovered)
             await checkpoint.grow(before)
         finally:
             publisher.stopping = True
@@ -363,10 +364,10 @@ class _Growth:
         )
 
 
-def _has_begun(known: RecoveredState) -> bool:
+def _has_begun(recovered: RecoveredState) -> bool:
     """Return whether a new shard has a state or journal entries that this command did not write."""
-    return (known.manifest is not None and any(known.manifest.vector)) or any(
-        not isinstance(entry.note, Grown) for entry in known.journal
+    return (recovered.manifest is not None and any(recovered.manifest.vector)) or any(
+        not isinstance(entry.note, Grown) for entry in recovered.journal
     )
 
 

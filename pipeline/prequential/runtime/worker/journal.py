@@ -145,16 +145,16 @@ class Lost(msgspec.Struct, array_like=True, frozen=True, tag="lost"):
         """Numbers of lost records by input, lost journal entries, and lost records with published outputs."""
         bounds = self._bounds
         return [
-            *(end - taken for _, taken, end in bounds), self.entries,
-            sum(taken - begin for begin, taken, _ in bounds),
+            *(end - published for _, published, end in bounds), self.entries,
+            sum(published - begin for begin, published, _ in bounds),
         ]  # fmt: skip
 
     @property
     def _bounds(self) -> list[tuple[int, int, int]]:
         """For each input: where lost records begin, where their published outputs end, and where they end."""
         return [
-            (begin, min(max(begin, taken), end), end)
-            for begin, taken, end in zip(self.start, self.published, self.begins)
+            (begin, min(max(begin, published), end), end)
+            for begin, published, end in zip(self.start, self.published, self.begins)
         ]
 
     def says(self, topics: Sequence[str]) -> str:
@@ -166,15 +166,18 @@ class Lost(msgspec.Struct, array_like=True, frozen=True, tag="lost"):
         >>> Lost((0, 5, 0), (0, 5, 9), 0, (0, 5, 7)).says(topics)
         '2 of labels (offsets 7 to 8), 7 of labels whose outputs are published (offsets 0 to 6)'
         """
-        said = [
-            f"{stop - start} of {topic}{which} (offsets {start} to {stop - 1})"
-            for topic, (begin, taken, end) in zip(topics, self._bounds)
-            for start, stop, which in ((taken, end, ""), (begin, taken, " whose outputs are published"))
+        parts = [
+            f"{stop - start} of {topic}{detail} (offsets {start} to {stop - 1})"
+            for topic, (begin, published, end) in zip(topics, self._bounds)
+            for start, stop, detail in (
+                (published, end, ""),
+                (begin, published, " whose outputs are published"),
+            )
             if stop > start
         ]
         if self.entries:
-            said.append(f"{self.entries} entr{'y' if self.entries == 1 else 'ies'} of the journal")
-        return ", ".join(said)
+            parts.append(f"{self.entries} entr{'y' if self.entries == 1 else 'ies'} of the journal")
+        return ", ".join(parts)
 
 
 class Idle(msgspec.Struct, array_like=True, frozen=True, tag="idle"):
@@ -259,8 +262,8 @@ def decode_entry(value: bytes) -> JournalEntry:
 
 def _vectors(steps: list[int]) -> Iterator[OffsetVector]:
     a = b = c = 0
-    for place in range(0, len(steps), 3):
-        a, b, c = a + steps[place], b + steps[place + 1], c + steps[place + 2]
+    for index in range(0, len(steps), 3):
+        a, b, c = a + steps[index], b + steps[index + 1], c + steps[index + 2]
         yield a, b, c
 
 
@@ -332,16 +335,31 @@ def standing(entries: Iterable[JournalEntry]) -> JournalStatus:
             pass
         elif isinstance(note, Attempt) and entry.vectors:
             [vector] = entry.vectors
-            settled += (one for one in open_ if one != vector and _is_below(one, vector))
-            open_ = [vector, *(one for one in open_ if one != vector and not _is_below(one, vector))]
+            settled += (
+                other_vector
+                for other_vector in open_
+                if other_vector != vector and _is_below(other_vector, vector)
+            )
+            open_ = [
+                vector,
+                *(
+                    other_vector
+                    for other_vector in open_
+                    if other_vector != vector and not _is_below(other_vector, vector)
+                ),
+            ]
             again = suspicion is not None and note.record is not None and suspicion.record == note.record
             alone = suspicion.alone if suspicion is not None and again else 0
             suspicion = Suspicion(
                 note.deaths + 1, note.records, note.record, alone=alone + (note.record is not None)
             )
         else:
-            is_rest = note is None and bool(entry.vectors) and all(one in open_ for one in entry.vectors)
-            settled += (one for one in open_ if one not in entry.vectors)
+            is_rest = (
+                note is None
+                and bool(entry.vectors)
+                and all(other_vector in open_ for other_vector in entry.vectors)
+            )
+            settled += (other_vector for other_vector in open_ if other_vector not in entry.vectors)
             open_ = list(entry.vectors)
             if is_rest:
                 suspicion = _of_rest(suspicion or Suspicion())

@@ -44,7 +44,7 @@ _BYTES = 6
 _encode, _decode = msgspec.json.encode, foreign_json.reader(dict[str, str])
 
 
-def text_of(said: Mapping[str, ReportedMoments], wide: Collection[str]) -> str:
+def text_of(moments_by_stream: Mapping[str, ReportedMoments], wide: Collection[str]) -> str:
     """Return the text of these moments by stream.
 
     `wide` names the streams that lie in all partitions. Other streams were in all partitions earlier, or are
@@ -53,16 +53,16 @@ def text_of(said: Mapping[str, ReportedMoments], wide: Collection[str]) -> str:
     >>> text_of({"ads": ReportedMoments(1_700_000_000_000)}, ["ads"])
     '{"ads":"AYvP5WgBAAAAAAAA"}'
     """
-    text = _text_of(said)
+    text = _text_of(moments_by_stream)
     if len(text.encode()) <= MOST:
         return text
-    return _text_of({name: moments for name, moments in said.items() if name in wide})
+    return _text_of({name: moments for name, moments in moments_by_stream.items() if name in wide})
 
 
-def _text_of(said: Mapping[str, ReportedMoments]) -> str:
+def _text_of(moments_by_stream: Mapping[str, ReportedMoments]) -> str:
     moments = {
-        name: b64encode(b"".join((moment + 1).to_bytes(_BYTES, "big") for moment in one)).decode()
-        for name, one in said.items()
+        name: b64encode(b"".join((moment + 1).to_bytes(_BYTES, "big") for moment in stream_moments)).decode()
+        for name, stream_moments in moments_by_stream.items()
     }
     return _encode(moments).decode()
 
@@ -73,12 +73,14 @@ def moments_of(text: str) -> dict[str, ReportedMoments]:
     >>> moments_of(text_of({"ads": ReportedMoments(1_700_000_000_000, 0)}, ["ads"]))
     {'ads': ReportedMoments(metrics=1700000000000, comparisons=0)}
     """
-    found = {}
+    moments_by_stream = {}
     for name, moments in (_decode(text) if text else {}).items():
         both = b64decode(moments)
-        metrics, comparisons = (int.from_bytes(both[at : at + _BYTES], "big") - 1 for at in (0, _BYTES))
-        found[name] = ReportedMoments(metrics, comparisons)
-    return found
+        metrics, comparisons = (
+            int.from_bytes(both[offset : offset + _BYTES], "big") - 1 for offset in (0, _BYTES)
+        )
+        moments_by_stream[name] = ReportedMoments(metrics, comparisons)
+    return moments_by_stream
 
 
 def require_room(config: Config, partitions: int) -> None:
@@ -119,32 +121,42 @@ class LatestMessages:
 
     def keep(self, stream: str, names: PartNames) -> None:
         """Forget models and segments of a stream that no longer have messages."""
-        for key in [one for one in self.metrics if one[0] == stream and not names.has(*one[1:3])]:
+        for key in [
+            key_of_latest
+            for key_of_latest in self.metrics
+            if key_of_latest[0] == stream and not names.has(*key_of_latest[1:3])
+        ]:
             del self.metrics[key]
-        for known in (self.expected, self.waiting):
-            for model in [one for one in known if one[0] == stream and not names.has(one[1], None)]:
-                del known[model]
+        for by_model in (self.expected, self.waiting):
+            for model in [
+                key_of_latest
+                for key_of_latest in by_model
+                if key_of_latest[0] == stream and not names.has(key_of_latest[1], None)
+            ]:
+                del by_model[model]
 
     def note(self, output: Encoded) -> None:
         """Store a message if it is a metrics message."""
         if output.topic != METRICS:
             return
-        said = decoded(output)
-        if not isinstance(said, Metrics):
-            raise Fault(f"a message of topic {METRICS!r} has another type: {type(said).__name__}")
-        model = said.stream, said.model
-        if said.coverage is not msgspec.UNSET:
-            waits = said.coverage.get("waiting_expected")
+        message = decoded(output)
+        if not isinstance(message, Metrics):
+            raise Fault(f"a message of topic {METRICS!r} has another type: {type(message).__name__}")
+        model = message.stream, message.model
+        if message.coverage is not msgspec.UNSET:
+            waits = message.coverage.get("waiting_expected")
             if waits is None:
                 self.waiting.pop(model, None)
             else:
                 self.waiting[model] = waits
-        if said.period is msgspec.UNSET:
-            self.metrics[said.stream, said.model, said.segment, said.stage, said.estimator] = said
-        elif said.expected is not msgspec.UNSET and said.expected["maturity"] is not None:
-            start = said.period["start"]
+        if message.period is msgspec.UNSET:
+            self.metrics[message.stream, message.model, message.segment, message.stage, message.estimator] = (
+                message
+            )
+        elif message.expected is not msgspec.UNSET and message.expected["maturity"] is not None:
+            start = message.period["start"]
             if model not in self.expected or start >= self.expected[model][0]:
-                self.expected[model] = start, said.expected["measures"]
+                self.expected[model] = start, message.expected["measures"]
 
 
 log = logging.getLogger(__name__)
@@ -182,14 +194,15 @@ class Merging(threading.Thread):
     def moments(self) -> dict[str, int]:
         """Return the moment (epoch ms) up to which each stream of this worker is merged."""
         return {
-            name: said.metrics for one in list(self._mergers.values()) for name, said in one.said.items()
-            if said.metrics != NEVER
+            name: reported.metrics for merger in list(self._mergers.values()) for name,
+            reported in merger.reported.items()
+            if reported.metrics != NEVER
         }  # fmt: skip
 
     @property
     def passed_over(self) -> int:
         """Number of moments without a message, because partitions had different settings."""
-        return sum(one.passed_over for one in list(self._mergers.values()))
+        return sum(merger.passed_over for merger in list(self._mergers.values()))
 
     def run(self) -> None:
         """Merge until `stop`; restart when another worker has taken over or the broker was away."""
@@ -216,7 +229,7 @@ class Merging(threading.Thread):
 
     def _merge(self) -> None:
         kafka, group = self._config.kafka, self._config.merge_group
-        writer = GroupTransactions(kafka, group, who="merging", topic=self._topic)
+        writer = GroupTransactions(kafka, group, owner_name="merging", topic=self._topic)
         writer.take_over()
         timeout = self._config.worker.session_timeout
         with closing(new_member(kafka, group, timeout, **{"auto.offset.reset": "earliest"})) as consumer:
@@ -231,10 +244,12 @@ class Merging(threading.Thread):
                     outgoing += self._take(message)
                 now = time.monotonic()
                 if self._mergers and (outgoing or now - written > _COMMIT_SECONDS):
-                    offsets = {(self._topic, number): one.needed for number, one in self._mergers.items()}
+                    offsets = {
+                        (self._topic, number): merger.needed for number, merger in self._mergers.items()
+                    }
                     notes: dict[Place, str] = {
-                        (self._topic, number): text_of(one.said, self._config.wide)
-                        for number, one in self._mergers.items()
+                        (self._topic, number): text_of(merger.reported, self._config.wide)
+                        for number, merger in self._mergers.items()
                     }
                     writer.write(outgoing, offsets, consumer.consumer_group_metadata(), notes)
                     outgoing, written = [], now
@@ -254,38 +269,40 @@ class Merging(threading.Thread):
         except foreign_json.Unreadable as why:
             log.error("%s/%d offset %d is not a valid part: %s", self._topic, number, message.offset(), why)
             return []
-        found = merger.add(part, message.offset())
+        outputs = merger.add(part, message.offset())
         latest = self._latest.setdefault(number, LatestMessages())
-        for output in found:
+        for output in outputs:
             latest.note(output)
-        if found:
+        if outputs:
             latest.keep(part.stream, merger.names[part.stream])
         topic = self._config.kafka.topic
-        return [Outgoing(topic(output.topic), output.stream.encode(), output.json) for output in found]
+        return [Outgoing(topic(output.topic), output.stream.encode(), output.json) for output in outputs]
 
-    def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Go on from the group's committed offsets and the moments committed with them."""
         self._forget()
-        committed = consumer.committed(places, timeout=_ANSWER_SECONDS)
-        for place in committed:
-            if place.error is not None:
-                raise KafkaException(place.error)
+        committed = consumer.committed(partitions, timeout=_ANSWER_SECONDS)
+        for partition in committed:
+            if partition.error is not None:
+                raise KafkaException(partition.error)
             try:
-                said = moments_of(place.metadata or "")
+                reported = moments_of(partition.metadata or "")
             except ValueError as error:
                 raise WorkError(
-                    f"{self._topic}/{place.partition}: the offset that group {self._config.merge_group!r} "
-                    f"committed has metadata of another program ({error}): expected a group of its own"
+                    f"{self._topic}/{partition.partition}: the offset that group "
+                    f"{self._config.merge_group!r} committed has metadata of another program "
+                    f"({error}): expected a group of its own"
                 ) from error
-            end = max(0, place.offset)
-            self._mergers[place.partition] = Merger(self._config, said, end=end)
+            end = max(0, partition.offset)
+            self._mergers[partition.partition] = Merger(self._config, reported, end=end)
         log.info("merging partitions %s of %s", sorted(self._mergers), self._topic)
         consumer.assign([
-            TopicPartition(one.topic, one.partition, one.offset if one.offset >= 0 else OFFSET_BEGINNING)
-            for one in committed
+            TopicPartition(assigned.topic, assigned.partition, assigned.offset
+                if assigned.offset >= 0 else OFFSET_BEGINNING)
+            for assigned in committed
         ])  # fmt: skip
 
-    def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._forget()
 
     def _forget(self) -> None:

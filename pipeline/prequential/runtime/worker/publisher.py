@@ -92,7 +92,7 @@ class Publisher(Transactions):
         super().__init__(
             config.kafka,
             f"{config.group}-shard-{partition}",
-            who=f"shard {partition}",
+            owner_name=f"shard {partition}",
             topic=config.kafka.topic(specs.INPUTS[0]),  # a topic that certainly exists
             timeout_ms=self.pace.timeout_ms,
             partition=partition,
@@ -186,16 +186,16 @@ class SettingsHeader:
         if not self._due:
             return
         before = len(self._due)
-        for place, output in enumerate(outputs):
+        for index, output in enumerate(outputs):
             if isinstance(output, Encoded) and output.topic == specs.METRICS and output.stream in self._due:
                 stream = self._due.pop(output.stream)
                 if self._is_due(stream, now):
                     self._published[stream.config.digest] = now
                     settings = ListedSettings(stream.config.digest, texts(stream.config))
                     header = [(specs.SETTINGS_HEADER, msgspec.json.encode(settings))]
-                    messages[place] = msgspec.structs.replace(messages[place], headers=header)
+                    messages[index] = msgspec.structs.replace(messages[index], headers=header)
         if len(self._due) < before:
-            self._due = {name: one for name, one in self._due.items() if self._is_due(one, now)}
+            self._due = {name: due_at for name, due_at in self._due.items() if self._is_due(due_at, now)}
 
     def _is_due(self, stream: Stream, now: float) -> bool:
         published = self._published.get(stream.config.digest)
@@ -228,9 +228,9 @@ class MessageConverter:
     def _outgoing(self, output: Output) -> Outgoing:
         if isinstance(output, Encoded):  # nearly all outputs
             if output.topic == specs.PARTS:
-                place = partition_of(output.stream, self._origin.partitions)
+                partition = partition_of(output.stream, self._origin.partitions)
                 topic = self._config.kafka.topic(specs.PARTS)
-                return Outgoing(topic, output.stream.encode(), output.json, None, place)
+                return Outgoing(topic, output.stream.encode(), output.json, None, partition)
             return Outgoing(self._topics[output.topic], output.stream.encode(), output.json)
         kafka = self._config.kafka
         if isinstance(output, Alarm):

@@ -123,9 +123,10 @@ def loss(
 def refusal(config: Config, partition: int, lost: Lost) -> str:
     """Return the error message of a shard that halts."""
     topics = [config.kafka.topic(name) for name in INPUTS]
-    what = lost.says([f"{topic}/{partition}" for topic in topics])
+    missing_records = lost.says([f"{topic}/{partition}" for topic in topics])
     return (
-        f"shard {partition} halted: retention deleted records that it needs: {what}; {instruction(partition)}"
+        f"shard {partition} halted: retention deleted records that it needs: {missing_records}; "
+        f"{instruction(partition)}"
     )
 
 
@@ -266,15 +267,15 @@ def read_known(
             "the journal of shard %d begins at entry %d: %d are missing",
             partition, journal[0].number, missing,
         )  # fmt: skip
-    known = RecoveredState(manifest, parts, journal, written.number, written.offset)
+    recovered = RecoveredState(manifest, parts, journal, written.number, written.offset)
     if not whole:
-        return known
+        return recovered
     start, accepted = start_and_losses((0, 0, 0) if manifest is None else tuple(manifest.vector), journal)
     fresh = manifest is None
     untouched = fresh and not any(entry.vectors for entry in journal)
     lows = [0, 0, 0] if untouched else _beginnings(kafka, partition, stopped, waiting)
     lost = loss(start, lows, journal, missing, fresh=fresh)
-    return known._replace(accepted=tuple(accepted), lost=lost)
+    return recovered._replace(accepted=tuple(accepted), lost=lost)
 
 
 class _ReadJournal(NamedTuple):
@@ -372,21 +373,24 @@ def _check_origin(then: TopicsOrigin, now: TopicsOrigin | None, partition: int) 
 
 
 def made_anew(
-    config: Config, partition: int, origin: TopicsOrigin, known: RecoveredState, stopped: Callable[[], bool],
+    config: Config, partition: int, origin: TopicsOrigin, recovered: RecoveredState,
+    stopped: Callable[[], bool],
     waiting: Waiting | None = None,
 ) -> RecoveredState:  # fmt: skip
-    """Return `known` of a shard without a snapshot, with its state directly after the last growth.
+    """Return `recovered` of a shard without a snapshot, with its state directly after the last growth.
 
-    Returns `known` itself if the inputs have never grown. Raises WorkError if records or entries that it
+    Returns `recovered` itself if the inputs have never grown. Raises WorkError if records or entries that it
     needs have been deleted. `stopped` and `waiting` are those of `read_known`.
     """
-    places = [place for place, entry in enumerate(known.journal) if isinstance(entry.note, Grown)]
-    if not places:
-        return known
+    growths = [index for index, entry in enumerate(recovered.journal) if isinstance(entry.note, Grown)]
+    if not growths:
+        return recovered
     lineage = _Lineage(config, origin, stopped, waiting)
     own_generations = lineage.generations(partition)
     state = _written(lineage.at_begin_of(partition, len(own_generations) - 1))
-    return known._replace(parts=_read(state), journal=known.journal[places[-1] + 1 :], made_anew=True)
+    return recovered._replace(
+        parts=_read(state), journal=recovered.journal[growths[-1] + 1 :], made_anew=True
+    )
 
 
 class _Lineage:
@@ -401,13 +405,13 @@ class _Lineage:
     def generations(self, partition: int) -> list[Generation]:
         """Return the parts of a shard's journal."""
         if partition not in self._generations:
-            known = read_known(
+            recovered = read_known(
                 self._config, partition, self._origin, rebuild=True, stopped=self._stopped,
                 waiting=self._waiting,
             )  # fmt: skip
-            if known.lost is not None:
-                raise LostRecords(refusal(self._config, partition, known.lost))
-            self._generations[partition] = generations(known.journal)
+            if recovered.lost is not None:
+                raise LostRecords(refusal(self._config, partition, recovered.lost))
+            self._generations[partition] = generations(recovered.journal)
         return self._generations[partition]
 
     def at_begin_of(self, partition: int, number: int) -> Shard:
@@ -439,7 +443,9 @@ class _Lineage:
         shard, generation = self.at_begin_of(partition, number), self.generations(partition)[number]
         # Records of all generations: one that a later generation skips is not in this one's offset vectors.
         shard.quarantine = {
-            (q.kind, q.offset): q.reason for one in self.generations(partition) for q in one.quarantined
+            (q.kind, q.offset): q.reason
+            for earlier in self.generations(partition)
+            for q in earlier.quarantined
         }
         self._follow(shard, generation.steps)
         return shard

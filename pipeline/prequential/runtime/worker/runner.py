@@ -175,10 +175,10 @@ class ShardRunner:
         """
         try:
             await self._in_thread(self._publisher.take_over)  # step 1
-            known = await self._in_thread(self._read)  # step 2
+            recovered = await self._in_thread(self._read)  # step 2
             if not self._stopping:
-                await self._restore(known)  # step 3
-            del known  # the encoded state, and the journal
+                await self._restore(recovered)  # step 3
+            del recovered  # the encoded state, and the journal
             while not self._stopping:
                 await self._step()
         except ShardLost as why:
@@ -200,22 +200,22 @@ class ShardRunner:
     def _read(self) -> recovery.RecoveredState:
         """Do step 2; blocks for as long as there is no broker."""
         self._wait(None)
-        place, stopped = (self._config, self.partition, self._origin), lambda: self._stopping
-        known = read_known(*place, self._rebuild, stopped, waiting=self._wait)
-        if known.lost is not None and self.partition not in self._config.worker.accept_loss:
-            raise recovery.LostRecords(recovery.refusal(self._config, self.partition, known.lost))
-        if known.lost is None and self._gone is not None:
+        shard_key, stopped = (self._config, self.partition, self._origin), lambda: self._stopping
+        recovered = read_known(*shard_key, self._rebuild, stopped, waiting=self._wait)
+        if recovered.lost is not None and self.partition not in self._config.worker.accept_loss:
+            raise recovery.LostRecords(recovery.refusal(self._config, self.partition, recovered.lost))
+        if recovered.lost is None and self._gone is not None:
             raise recovery.LostRecords(
                 f"shard {self.partition} halted: {self._gone}; {recovery.instruction(self.partition)}"
             )
-        return known if known.manifest else made_anew(*place, known, stopped, self._wait)
+        return recovered if recovered.manifest else made_anew(*shard_key, recovered, stopped, self._wait)
 
-    def _wait(self, what: str | None) -> None:
+    def _wait(self, waited_for: str | None) -> None:
         """Report what the shard is waiting for, in the log and at `/ready`; None ends the wait."""
         self.progress = "reading snapshot and journal"
-        if what is not None:
-            self.progress += f"; {what}: waiting for the broker"
-            log.warning("shard %d: %s: waiting for the broker", self.partition, what)
+        if waited_for is not None:
+            self.progress += f"; {waited_for}: waiting for the broker"
+            log.warning("shard %d: %s: waiting for the broker", self.partition, waited_for)
 
     async def _write_error(self, error: Exception) -> None:
         """Write an unexpected error into the journal for the next worker, if that is possible."""
@@ -228,26 +228,26 @@ class ShardRunner:
         except Exception as why:  # the first error ends the process; this one only costs its successor time
             log.warning("shard %d: could not write the error into the journal: %r", self.partition, why)
 
-    async def _restore(self, known: recovery.RecoveredState) -> None:
+    async def _restore(self, recovered: recovery.RecoveredState) -> None:
         started = monotonic()
-        if not known.fresh:
-            restored = self.shard.restore(known.parts)
+        if not recovered.fresh:
+            restored = self.shard.restore(recovered.parts)
             if summary := restored.summary:
                 self.changed = f"the configuration has changed since the snapshot: {summary}"
                 log.warning("shard %d: %s", self.partition, self.changed)
             for begun in restored.begun:
                 log.debug("shard %d: %s starts empty", self.partition, begun)
             self.restored = streams_of(self.shard)
-        self.checkpoint.resume(known)
-        await self._skip(known)
-        status = standing(known.journal)
+        self.checkpoint.resume(recovered)
+        await self._skip(recovered)
+        status = standing(recovered.journal)
         self.shard.quarantine = {(q.kind, q.offset): q.reason for q in status.quarantined}
-        open_ = [one for one in status.open if status.suspicion is None or isinstance(one, Idle)]
+        open_ = [vector for vector in status.open if status.suspicion is None or isinstance(vector, Idle)]
         self._journal.extend([*status.settled, *open_])
         self._unpublished = len(open_)
         self.shard.observed = False
         self._end_replay_if_due()
-        fresh = known.fresh
+        fresh = recovered.fresh
         log.info(
             "shard %d: %s; %d journal entries to follow (%.1f s)",
             self.partition,
@@ -265,16 +265,16 @@ class ShardRunner:
         begins = fresh and not any(self.shard.merge.vector)
         self._fetcher.open(self.partition, _BEGINNING if begins else self.shard.merge.vector)
 
-    async def _skip(self, known: recovery.RecoveredState) -> None:
+    async def _skip(self, recovered: recovery.RecoveredState) -> None:
         """Skip lost records, whose loss was accepted earlier or is accepted now."""
-        for lost in known.accepted:
+        for lost in recovered.accepted:
             self.shard.skip(lost.begins, lost.missing)
-        if known.lost is not None:
-            await self.checkpoint.lose(known.lost)
-            self.shard.skip(known.lost.begins, known.lost.missing)
+        if recovered.lost is not None:
+            await self.checkpoint.lose(recovered.lost)
+            self.shard.skip(recovered.lost.begins, recovered.lost.missing)
             log.error(
                 "shard %d: going on without records that retention has removed: %s", self.partition,
-                known.lost.says([self._config.kafka.topic(name) for name in INPUTS]),
+                recovered.lost.says([self._config.kafka.topic(name) for name in INPUTS]),
             )  # fmt: skip
 
     async def _be_cautious(self, status: JournalStatus) -> None:
@@ -447,7 +447,7 @@ class ShardRunner:
     def _report_demand(self) -> None:
         self._arrivals.look_for_open_transactions(self.shard.merge.added)
         settled = self._journal or (self._isolation.planned if self._isolation else ())
-        vectors = (one for one in settled if not isinstance(one, Idle))
+        vectors = (vector for vector in settled if not isinstance(vector, Idle))
         self._back_pressure.say(self._arrivals.ends, next(vectors, None), self._pace.ahead)
 
     # ---- the end

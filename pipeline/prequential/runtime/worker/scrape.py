@@ -133,7 +133,11 @@ class Scrape:
         self._buckets, self._maturity = "latency_buckets" in groups, "maturity" in groups
         self._selection, self._thresholds = "selection" in groups, "thresholds" in groups
         kinds = [
-            *((one.name, GAUGE, one.help) for one in MEASURES.values() if one.name in measures),
+            *(
+                (measure.name, GAUGE, measure.help)
+                for measure in MEASURES.values()
+                if measure.name in measures
+            ),
             *((name, GAUGE, text) for name, text in _DETAIL_HELP.items()),
             *_FAMILIES,
             ("label_latency_seconds", HISTOGRAM if self._buckets else SUMMARY, _LATENCY_HELP),
@@ -147,27 +151,27 @@ class Scrape:
         """Return the text of all families."""
         return "".join(family.text() for family in self.families.values())
 
-    def add(self, taken: ReadSnapshot) -> None:
+    def add(self, snapshot: ReadSnapshot) -> None:
         """Add the samples of a copy of the state."""
-        entities = [taken.catalog.entities[row] for row in taken.part.entities.tolist()]
-        self._estimates(taken)
-        for about in entities:
-            if about is not None:
-                self._counts(taken, about)
-        streams = taken.catalog.streams
+        entities = [snapshot.catalog.entities[row] for row in snapshot.part.entities.tolist()]
+        self._estimates(snapshot)
+        for entity in entities:
+            if entity is not None:
+                self._counts(snapshot, entity)
+        streams = snapshot.catalog.streams
 
-        def shows(estimator: str, about: Entity) -> bool:
-            return self._http.shows_estimator(estimator, streams[about.stream].config)
+        def shows(estimator: str, entity: Entity) -> bool:
+            return self._http.shows_estimator(estimator, streams[entity.stream].config)
 
-        for standing in pair_statuses(taken.pairs, shows):
-            self._pause(series.add_pair(self.families, taken.catalog, standing, self._http))
-        codes = taken.part.streams
+        for standing in pair_statuses(snapshot.pairs, shows):
+            self._pause(series.add_pair(self.families, snapshot.catalog, standing, self._http))
+        codes = snapshot.part.streams
         if len(codes):
-            some, latencies = [streams[code] for code in codes.tolist()], taken.accounts.latencies
+            shown_streams, latencies = [streams[code] for code in codes.tolist()], snapshot.accounts.latencies
             quantiles = latency.quantiles(latencies, codes), latency.recent_quantiles(latencies, codes)
-            for stream, lived, recent in zip(some, *quantiles):
-                self._stream(taken, stream, lived, recent)
-            self._accounts(taken, some)
+            for stream, lived, recent in zip(shown_streams, *quantiles):
+                self._stream(snapshot, stream, lived, recent)
+            self._accounts(snapshot, shown_streams)
 
     def _pause(self, lines: int) -> None:
         """Release the interpreter's lock after every `_STRETCH` lines."""
@@ -186,20 +190,20 @@ class Scrape:
             ]
         return self._shown[measures]
 
-    def _estimates(self, taken: ReadSnapshot) -> None:
-        streams, rows = taken.catalog.streams, taken.part.entities.tolist()
-        partition = taken.catalog.partition
+    def _estimates(self, snapshot: ReadSnapshot) -> None:
+        streams, rows = snapshot.catalog.streams, snapshot.part.entities.tolist()
+        partition = snapshot.catalog.partition
         http = self._http
 
         def shows(line: MessageSubject, config: StreamConfig) -> bool:
             stage = http.shows_stage(line.stage, config, line.same)
             return stage and http.shows_estimator(line.estimator, config)
 
-        for estimate in taken.reporter.estimates(rows, shows):
-            about, model, stage, estimator, state, details, _ = estimate
-            stream = streams[about.stream]
-            segment = {"segment": about.segment} if about.segment else {}
-            where = labels(
+        for estimate in snapshot.reporter.estimates(rows, shows):
+            entity, model, stage, estimator, state, details, _ = estimate
+            stream = streams[entity.stream]
+            segment = {"segment": entity.segment} if entity.segment else {}
+            label_text = labels(
                 stream=stream.name, partition=partition, model=model, **segment, stage=stage,
                 estimator=estimator,
             )  # fmt: skip
@@ -207,29 +211,29 @@ class Scrape:
             shown = self._columns(stream.config.measures)
             for family, column in shown:
                 if not reasons[column]:
-                    family.add(where, values[column])
+                    family.add(label_text, values[column])
             if details:
-                self._details(where, details)
+                self._details(label_text, details)
             objective = stream.config.objective
-            if objective and about.kind in _OF_MODELS and model == about.model:
+            if objective and entity.kind in _OF_MODELS and model == entity.model:
                 for name, bound in objective.bounds.items():
                     column = INDEX[name]
                     if not reasons[column]:
                         spare = MEASURES[name].margin(values[column], bound) + objective.tolerance
-                        self.families["objective_margin"].add(f'{where},measure="{name}"', spare)
+                        self.families["objective_margin"].add(f'{label_text},measure="{name}"', spare)
             self._pause(len(shown) + 1)
 
-    def _details(self, where: str, details: dict[str, Any]) -> None:
+    def _details(self, label_text: str, details: dict[str, Any]) -> None:
         """Add the samples of an estimator's details."""
         families = self.families
 
         def with_measure(measure: str) -> str:
-            return f'{where},measure="{measure}"'
+            return f'{label_text},measure="{measure}"'
 
         for name, value in details.get("normalised", {}).items():
             families["normalised"].add(with_measure(name), value)
         if "class_ratio" in details:
-            families["positives"].add(where, details["class_ratio"]["positives"])
+            families["positives"].add(label_text, details["class_ratio"]["positives"])
             for name, value in details["class_ratio"]["gradients"].items():
                 families["class_ratio_gradient"].add(with_measure(name), value)
         for name, (lower, upper) in details.get("intervals", {}).items():
@@ -238,57 +242,63 @@ class Scrape:
         for name, value in details.get("dependence", {}).items():
             if name == "repeat":
                 for label, share in value.items():
-                    families[name].add(f"{where},{labels(class_=label)}", share)
+                    families[name].add(f"{label_text},{labels(class_=label)}", share)
             elif name == "increments":
                 for label, increments in value.items():
                     for order, increment in enumerate(increments, 1):
-                        families["increment"].add(f"{where},{labels(class_=label, order=order)}", increment)
+                        families["increment"].add(
+                            f"{label_text},{labels(class_=label, order=order)}", increment
+                        )
             elif name in _DETAIL_HELP:
-                families[name].add(where, value)
+                families[name].add(label_text, value)
 
     # ---- what is evaluated
 
-    def _counts(self, taken: ReadSnapshot, about: Entity) -> None:
+    def _counts(self, snapshot: ReadSnapshot, entity: Entity) -> None:
         """Add outcomes and alarms of a model, a baseline or a correction, and alarms of a segment."""
-        catalog, families, row = taken.catalog, self.families, about.row
-        stream, entities = catalog.streams[about.stream], catalog.registry.entities
+        catalog, families, row = snapshot.catalog, self.families, entity.row
+        stream, entities = catalog.streams[entity.stream], catalog.registry.entities
         plan, first = catalog.plans[entities.plan[row]], int(entities.first[row])
-        of_model = {"stream": stream.name, "partition": catalog.partition, "model": about.model}
-        where = labels(**of_model)
-        if about.kind in (MODEL, BASELINE, CORRECTION):
-            families["late_predictions_total"].add(where, int(entities.late[row]))
-            families["expired_predictions_total"].add(where, int(entities.expired[row]))
-            if stream.config.label_at_horizon is not None and about.kind == MODEL:
-                families["at_horizon_predictions_total"].add(where, int(entities.at_horizon[row]))
+        of_model = {"stream": stream.name, "partition": catalog.partition, "model": entity.model}
+        label_text = labels(**of_model)
+        if entity.kind in (MODEL, BASELINE, CORRECTION):
+            families["late_predictions_total"].add(label_text, int(entities.late[row]))
+            families["expired_predictions_total"].add(label_text, int(entities.expired[row]))
+            if stream.config.label_at_horizon is not None and entity.kind == MODEL:
+                families["at_horizon_predictions_total"].add(label_text, int(entities.at_horizon[row]))
             if entities.outcomes[row]:
-                families["newest_outcome_timestamp_seconds"].add(where, int(entities.newest_ts[row]) / 1000)
-        if (standing := taken.incidents.get(row)) is not None:
-            families["open_incidents"].add(where, int(bool(standing.cause)))
+                families["newest_outcome_timestamp_seconds"].add(
+                    label_text, int(entities.newest_ts[row]) / 1000
+                )
+        if (standing := snapshot.incidents.get(row)) is not None:
+            families["open_incidents"].add(label_text, int(bool(standing.cause)))
             if standing.cause:
-                of_incident = f'{where},incident="{standing.id}"'
+                of_incident = f'{label_text},incident="{standing.id}"'
                 families["incident_severity"].add(
                     f'{of_incident},cause="{standing.cause}",grade="{standing.grade}"', standing.severity
                 )
                 families["incident_began_timestamp_seconds"].add(of_incident, standing.began / 1000)
                 families["incident_opened_timestamp_seconds"].add(of_incident, standing.since / 1000)
             for cause, count in standing.opened.items():
-                families["incidents_total"].add(f'{where},cause="{cause}"', count)
+                families["incidents_total"].add(f'{label_text},cause="{cause}"', count)
         if version := int(entities.version[row]):
-            families["model_version_info"].add(f"{where},{labels(version=stream.version_name(version))}", 1)
-            families["model_version_since_outcome"].add(where, int(entities.version_since[row]))
-        if about.segment:
-            where = labels(**of_model, segment=about.segment)
+            families["model_version_info"].add(
+                f"{label_text},{labels(version=stream.version_name(version))}", 1
+            )
+            families["model_version_since_outcome"].add(label_text, int(entities.version_since[row]))
+        if entity.segment:
+            label_text = labels(**of_model, segment=entity.segment)
         initial_is_final = bool(entities.initial_is_final[row])
-        for stage in _stages(about, stream, initial_is_final):
+        for stage in _stages(entity, stream, initial_is_final):
             same = catalog.same_as(row, stage)
             if not self._http.shows_stage(stage, stream.config, same):
                 continue
-            of_stage = f'{where},stage="{stage}"'
-            if not about.segment:  # the count of the model covers all segments
+            of_stage = f'{label_text},stage="{stage}"'
+            if not entity.segment:  # the count of the model covers all segments
                 families["outcomes_total"].add(of_stage, int(entities.outcomes[row]))
-                for one in same:
-                    if self._http.shows_stage(one, stream.config):
-                        families["same_stage_info"].add(f'{of_stage},same="{one}"', 1)
+                for same_stage in same:
+                    if self._http.shows_stage(same_stage, stream.config):
+                        families["same_stage_info"].add(f'{of_stage},same="{same_stage}"', 1)
             raised: Counter[tuple[str, str]] = Counter()
             sequence = first + plan.stages.index(stage)
             for watch in plan.watches:
@@ -306,29 +316,29 @@ class Scrape:
     # ---- streams
 
     def _stream(
-        self, taken: ReadSnapshot, stream: Stream, lived: dict[str, int], recent: dict[str, int]
+        self, snapshot: ReadSnapshot, stream: Stream, lived: dict[str, int], recent: dict[str, int]
     ) -> None:
-        families, accounts = self.families, taken.accounts
-        streams, code = taken.catalog.registry.streams, stream.code
-        where = labels(stream=stream.name, partition=taken.catalog.partition)
+        families, accounts = self.families, snapshot.accounts
+        streams, code = snapshot.catalog.registry.streams, stream.code
+        label_text = labels(stream=stream.name, partition=snapshot.catalog.partition)
         if stream.config.objective:
             for measure, bound in stream.config.objective.bounds.items():
-                families["objective"].add(f'{where},measure="{measure}"', bound)
-        if left_out := taken.left_out[code]:
-            families["comparison_pairs_left_out"].add(where, left_out)
+                families["objective"].add(f'{label_text},measure="{measure}"', bound)
+        if left_out := snapshot.left_out[code]:
+            families["comparison_pairs_left_out"].add(label_text, left_out)
         if stream.config.compare == "champion" and stream.config.champion in stream.models:
-            families["champion_info"].add(f"{where},{labels(model=stream.config.champion)}", 1)
+            families["champion_info"].add(f"{label_text},{labels(model=stream.config.champion)}", 1)
         for percentile, value in lived.items():
             if self._buckets or percentile == _MEDIAN:
                 families["label_latency_quantile_seconds"].add(
-                    f'{where},percentile="{percentile}"', value / 1000
+                    f'{label_text},percentile="{percentile}"', value / 1000
                 )
         for percentile, value in recent.items():
             families["label_latency_recent_quantile_seconds"].add(
-                f'{where},percentile="{percentile}"', value / 1000
+                f'{label_text},percentile="{percentile}"', value / 1000
             )
-        families["waiting_labels"].add(where, int(streams.waiting_labels[code]))
-        families["late_labels_total"].add(where, int(streams.late_label[code]))
+        families["waiting_labels"].add(label_text, int(streams.waiting_labels[code]))
+        families["late_labels_total"].add(label_text, int(streams.late_label[code]))
         for name, column in (
             ("instances_without_predictions_total", streams.instances_without_predictions),
             ("predictions_without_instance_total", streams.predictions_without_instance),
@@ -337,62 +347,62 @@ class Scrape:
             ("unmatched_labels_total", streams.unmatched_label),
         ):
             if count := int(column[code]):  # most streams have none
-                families[name].add(where, count)
+                families[name].add(label_text, count)
         counts = [int(streams.duplicate_instances[code]), 0, int(streams.duplicate_labels[code])]
         models = list(stream.models.values())
-        counts[PREDICTIONS] = int(taken.catalog.registry.entities.duplicate[models].sum())
+        counts[PREDICTIONS] = int(snapshot.catalog.registry.entities.duplicate[models].sum())
         for topic, count in zip(INPUTS, counts):
             if not count:
                 continue
-            families["duplicates_total"].add(f'{where},topic="{topic}"', count)
+            families["duplicates_total"].add(f'{label_text},topic="{topic}"', count)
         latencies = accounts.latencies.streams
         counts, total = latencies.counts[code].tolist(), int(latencies.total[code]) / 1000
         if self._buckets:
-            families["label_latency_seconds"].add_buckets(where, BOUNDS, counts, total)
+            families["label_latency_seconds"].add_buckets(label_text, BOUNDS, counts, total)
         else:
-            families["label_latency_seconds"].add_count(where, sum(counts))
+            families["label_latency_seconds"].add_count(label_text, sum(counts))
         self._pause(30)
 
-    def _accounts(self, taken: ReadSnapshot, streams: list[Stream]) -> None:
+    def _accounts(self, snapshot: ReadSnapshot, streams: list[Stream]) -> None:
         """Add pending predictions, label coverage and selection of these streams' models."""
-        families, account = self.families, taken.accounts.coverage
+        families, account = self.families, snapshot.accounts.coverage
         owners = [(stream, model, row) for stream in streams for model, row in stream.models.items()]
         models = np.array([row for _, _, row in owners], dtype=np.int64)
         codes = np.array([stream.code for stream, _, _ in owners], dtype=np.int64)
-        clocks = taken.catalog.registry.streams.clock[codes].astype(np.int64)
+        clocks = snapshot.catalog.registry.streams.clock[codes].astype(np.int64)
         for (stream, model, row), waiting, oldest, curve in zip(
             owners, account.models.waiting[models].tolist(), coverage.oldest(account, models, clocks),
             maturity.curves(account, models, clocks),
         ):  # fmt: skip
-            where = labels(stream=stream.name, partition=taken.catalog.partition, model=model)
-            families["waiting_predictions"].add(where, waiting)
-            families["oldest_waiting_seconds"].add(where, oldest / 1000)
+            label_text = labels(stream=stream.name, partition=snapshot.catalog.partition, model=model)
+            families["waiting_predictions"].add(label_text, waiting)
+            families["oldest_waiting_seconds"].add(label_text, oldest / 1000)
             for age, share in curve.items():
                 if self._maturity or age == AT_HORIZON:
-                    families["labelled_ratio"].add(f'{where},age="{age}"', share)
+                    families["labelled_ratio"].add(f'{label_text},age="{age}"', share)
             self._pause(12)
             if self._selection:
-                self._selected(taken, stream, where, row)
+                self._selected(snapshot, stream, label_text, row)
 
-    def _selected(self, taken: ReadSnapshot, stream: Stream, where: str, row: int) -> None:
+    def _selected(self, snapshot: ReadSnapshot, stream: Stream, label_text: str, row: int) -> None:
         """Add how a model's labelled predictions differ from its unlabelled ones."""
-        families, counts = self.families, taken.accounts.selection
+        families, counts = self.families, snapshot.accounts.selection
         if stream.config.has_classes:
             for label, share in selection.shares(counts, row, stream.class_names).items():
-                families["labelled_by_class_ratio"].add(f"{where},{labels(class_=label)}", share)
+                families["labelled_by_class_ratio"].add(f"{label_text},{labels(class_=label)}", share)
             if (index := selection.indices(counts, np.array([row]))[0]) is not None:
-                families["selection_psi"].add(f'{where},of="prediction"', index)
-        for key, index in taken.reporter.segment_psi(stream, row).items():
-            families["selection_psi"].add(f"{where},{labels(of=f'segment:{key}')}", index)
+                families["selection_psi"].add(f'{label_text},of="prediction"', index)
+        for key, index in snapshot.reporter.segment_psi(stream, row).items():
+            families["selection_psi"].add(f"{label_text},{labels(of=f'segment:{key}')}", index)
         self._pause(8)
 
 
-def _stages(about: Entity, stream: Stream, initial_is_final: bool) -> list[str]:
+def _stages(entity: Entity, stream: Stream, initial_is_final: bool) -> list[str]:
     """Return the configured stages of an entity that have their own outcomes.
 
     While each instance has had one prediction, `initial` is identical to `final`.
     """
-    if about.age is not None:
-        return [about.age]
+    if entity.age is not None:
+        return [entity.age]
     without = (INTERMEDIATE, INITIAL) if initial_is_final else (INTERMEDIATE,)
     return [stage for stage in reported(stream.everywhere, stream.bins) if stage not in without]

@@ -32,18 +32,21 @@ def add_disparities(
     http: HttpConfig,
 ) -> None:  # fmt: skip
     """Add the samples of the models of these streams (codes), in the stages that are shown."""
-    for one in reporter.statuses(streams):
-        if not http.shows_stage(one.stage, catalog.by_name[one.stream].config, one.same or ()):
+    for status in reporter.statuses(streams):
+        if not http.shows_stage(status.stage, catalog.by_name[status.stream].config, status.same or ()):
             continue
-        where = labels(
-            stream=one.stream, partition=one.partition, model=one.model, stage=one.stage, key=one.key,
-            measure=one.measure,
+        label_text = labels(
+            stream=status.stream, partition=status.partition, model=status.model, stage=status.stage,
+            key=status.key,
+            measure=status.measure,
         )  # fmt: skip
-        families["disparity_verdict"].add(where, _DISPARITY_VERDICTS[disparity.VERDICTS.index(one.verdict)])
-        low = None if one.interval is None else one.interval[0]
-        for name, value in (("difference", one.difference), ("low", low), ("ratio", one.ratio)):
+        families["disparity_verdict"].add(
+            label_text, _DISPARITY_VERDICTS[disparity.VERDICTS.index(status.verdict)]
+        )
+        low = None if status.interval is None else status.interval[0]
+        for name, value in (("difference", status.difference), ("low", low), ("ratio", status.ratio)):
             if value is not None:
-                families[f"disparity_{name}"].add(where, value)
+                families[f"disparity_{name}"].add(label_text, value)
 
 
 PAIR_FAMILIES = (
@@ -72,10 +75,10 @@ _PAIR_VERDICTS = {UNDECIDED: 0, A_BETTER: -1, B_BETTER: 1, EQUIVALENT: 0}
 
 def add_pair(families: dict[str, Family], catalog: Catalog, standing: PairStatus, http: HttpConfig) -> int:
     """Add the samples of a pair in one stage by one loss, for all its estimators; return their number."""
-    about = standing.a
-    segment = {"segment": about.segment} if about.segment else {}
-    where = labels(
-        stream=catalog.streams[about.stream].name, partition=catalog.partition, model=about.model,
+    entity = standing.a
+    segment = {"segment": entity.segment} if entity.segment else {}
+    label_text = labels(
+        stream=catalog.streams[entity.stream].name, partition=catalog.partition, model=entity.model,
         against=standing.b.model, **segment, stage=standing.stage,
     )  # fmt: skip
     count = 0
@@ -85,7 +88,7 @@ def add_pair(families: dict[str, Family], catalog: Catalog, standing: PairStatus
         count += 1
         families[f"comparison_{name}"].add(labels, value)
 
-    by_loss = f'{where},loss="{standing.loss}"'
+    by_loss = f'{label_text},loss="{standing.loss}"'
     put("outcomes", by_loss, standing.outcomes)
     put("verdict", by_loss, _PAIR_VERDICTS[standing.verdict])
     if standing.since is not None:
@@ -97,7 +100,7 @@ def add_pair(families: dict[str, Family], catalog: Catalog, standing: PairStatus
         put("low", by_loss, standing.interval[0])
         put("high", by_loss, standing.interval[1])
     for estimator, statistics in standing.statistics.items():
-        with_estimator = f'{where},estimator="{estimator}"'
+        with_estimator = f'{label_text},estimator="{estimator}"'
         tests = "tests" in http.series
         for name in ("difference", "q") if tests else ("difference",):
             if name in statistics:
@@ -134,32 +137,41 @@ def add_expectations(families: dict[str, Family], shard: Shard, streams: Iterabl
         for model, row in stream.models.items():
             if row not in newest and row not in waiting:
                 continue
-            where = labels(stream=stream.name, partition=catalog.partition, model=model)
+            label_text = labels(stream=stream.name, partition=catalog.partition, model=model)
             if row in waiting:
-                add_waiting(families, where, waiting[row].as_message())
+                add_waiting(families, label_text, waiting[row].as_message())
             if row not in newest:
                 continue
-            add_expected(families, where, newest[row].measures)
-            add_book(families, where, newest[row].book)
+            add_expected(families, label_text, newest[row].measures)
+            add_book(families, label_text, newest[row].book)
             for name in SIGNALS:
-                values = [value for one in signals.get(row, {}).values() if (value := one[name]) is not None]
+                values = [
+                    value
+                    for by_signal in signals.get(row, {}).values()
+                    if (value := by_signal[name]) is not None
+                ]
                 if values:
-                    families["expected_signal"].add(f'{where},signal="{name}"', max(values, key=abs))
+                    families["expected_signal"].add(f'{label_text},signal="{name}"', max(values, key=abs))
 
 
-def add_waiting(families: dict[str, Family], where: str, said: Mapping[str, Any]) -> None:
-    """Add the samples of a model's pending predictions; `said` is a message's `waiting_expected`."""
+def add_waiting(families: dict[str, Family], label_text: str, expected: Mapping[str, Any]) -> None:
+    """Add the samples of a model's pending predictions; `expected` is a message's `waiting_expected`."""
     for family, value in (
-        ("labels", said["labels"]), ("right", said["right"]),
-        *zip(("right_low", "right_high"), said.get("interval", ())),
+        ("labels", expected["labels"]), ("right", expected["right"]),
+        *zip(("right_low", "right_high"), expected.get("interval", ())),
     ):  # fmt: skip
-        families[f"waiting_expected_{family}"].add(where, value)
+        families[f"waiting_expected_{family}"].add(label_text, value)
 
 
-def add_expected(families: dict[str, Family], where: str, said: Mapping[str, Mapping[str, Any]]) -> None:
-    """Add the samples of a model's newest whole period; `said` has the measures of a message's `expected`."""
-    for name, expected in said.items():
-        with_measure = f'{where},measure="{name}"'
+def add_expected(
+    families: dict[str, Family], label_text: str, expected_measures: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Add the samples of a model's newest whole period.
+
+    `expected_measures` has the measures of a message's `expected`.
+    """
+    for name, expected in expected_measures.items():
+        with_measure = f'{label_text},measure="{name}"'
         families["expected"].add(with_measure, expected["value"])
         for family, value in zip(("low", "high"), expected.get("interval", ())):
             families[f"expected_{family}"].add(with_measure, value)
@@ -196,18 +208,22 @@ def add_merged(families: dict[str, Family], merging: Merging, config: Config) ->
         families["merged_timestamp_seconds"].add(labels(stream=name), moment / 1000)
     families["unmerged_moments_total"].add("", merging.passed_over)
     for latest in merging.latest():
-        for said in list(latest.metrics.values()):
-            if (said.segment and not http.segments) or not http.shows_stage(
-                said.stage, config.stream(said.stream), said.same or []
+        for message in list(latest.metrics.values()):
+            if (message.segment and not http.segments) or not http.shows_stage(
+                message.stage, config.stream(message.stream), message.same or []
             ):
                 continue
-            segment = {"segment": said.segment} if said.segment else {}
-            where = labels(
-                stream=said.stream, model=said.model, **segment, stage=said.stage, estimator=said.estimator
+            segment = {"segment": message.segment} if message.segment else {}
+            label_text = labels(
+                stream=message.stream,
+                model=message.model,
+                **segment,
+                stage=message.stage,
+                estimator=message.estimator,
             )
-            for measure, value in said.measures.items():
+            for measure, value in message.measures.items():
                 if measure in http.measures:
-                    families[measure].add(where, value)
+                    families[measure].add(label_text, value)
         for (stream, model), (_, measures) in list(latest.expected.items()):
             add_expected(families, labels(stream=stream, model=model), measures)
         for (stream, model), waits in list(latest.waiting.items()):

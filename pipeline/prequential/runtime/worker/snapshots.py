@@ -54,13 +54,13 @@ class Manifest(msgspec.Struct):
     origin: TopicsOrigin
 
 
-def chunk_key(generation: int, place: int) -> bytes:
+def chunk_key(generation: int, number: int) -> bytes:
     """Return the key of a chunk; each generation reuses the keys of the second last generation.
 
     >>> chunk_key(7, 0)
     b'1/0'
     """
-    return b"%d/%d" % (generation % 2, place)
+    return b"%d/%d" % (generation % 2, number)
 
 
 class ChunkWriter:
@@ -121,7 +121,7 @@ class SnapshotReader:
                 f"the snapshot has format {manifest.format}, this version reads {readable}: {_REBUILD}"
             )
             return
-        keys = (chunk_key(manifest.generation, place) for place in range(manifest.chunks))
+        keys = (chunk_key(manifest.generation, number) for number in range(manifest.chunks))
         self._newest = manifest, [self._chunks.get(key) for key in keys]
 
     def newest(self) -> tuple[Manifest, Iterator[Any]] | None:
@@ -142,12 +142,12 @@ class SnapshotReader:
 
 def _parts(state: bytes) -> Iterator[Any]:
     view = memoryview(state)
-    place = 0
-    while place < len(view):
-        length = int.from_bytes(view[place : place + 4], "big")
-        place += 4
-        yield msgspec.msgpack.decode(view[place : place + length])
-        place += length
+    position = 0
+    while position < len(view):
+        length = int.from_bytes(view[position : position + 4], "big")
+        position += 4
+        yield msgspec.msgpack.decode(view[position : position + length])
+        position += length
 
 
 #: Seconds after which a shard that still has the turn no longer prevents others from writing. Its partition
@@ -172,48 +172,48 @@ class SnapshotTurn:
         self._space = Space()
         self._lock = Lock()  # for `space`, which the shards call in their own threads
 
-    def ask(self, who: object, now: float) -> bool:
-        """Join the line unless `who` has the turn; return whether `who` may take the turn now."""
-        if who is self._holder:
+    def ask(self, asker: object, now: float) -> bool:
+        """Join the line unless `asker` has the turn; return whether `asker` may take the turn now."""
+        if asker is self._holder:
             return False
-        self._line[who] = now
-        for other in [other for other, asked in self._line.items() if now - asked > _LATELY_SECONDS]:
-            del self._line[other]
-        return self._is_free(now) and now >= self._paused_until and next(iter(self._line)) is who
+        self._line[asker] = now
+        for waiting in [waiting for waiting, asked in self._line.items() if now - asked > _LATELY_SECONDS]:
+            del self._line[waiting]
+        return self._is_free(now) and now >= self._paused_until and next(iter(self._line)) is asker
 
-    def take(self, who: object, now: float) -> bool:
+    def take(self, asker: object, now: float) -> bool:
         """Take the turn regardless of the line and of pauses; return False if another shard has it."""
         if not self._is_free(now):
             return False
         with self._lock:
             if self._holder is not None:
                 self._space = Space()  # the previous holder's copy is still in the old memory
-            self._holder, self._since = who, now
-        self._line.pop(who, None)
+            self._holder, self._since = asker, now
+        self._line.pop(asker, None)
         return True
 
     def pause(self, until: float) -> None:
         """Let all shards that ask wait until then."""
         self._paused_until = until
 
-    def give(self, who: object) -> None:
-        """Give the turn back if `who` has it; waiting shards keep their places."""
-        if self._holder is who:
+    def give(self, asker: object) -> None:
+        """Give the turn back if `asker` has it; waiting shards keep their places."""
+        if self._holder is asker:
             self._holder = None
 
-    def space(self, who: object, size: int) -> Space:
+    def space(self, asker: object, size: int) -> Space:
         """Return memory of `size` bytes, separate memory without the turn; blocks while it is allocated."""
         with self._lock:
-            if self._holder is who:
+            if self._holder is asker:
                 if self._space.fits(size):
                     self._space.clear()
                     return self._space
                 self._space = Space()  # free it before more is allocated
-        made = Space(size)
+        new_space = Space(size)
         with self._lock:
-            if self._holder is who:
-                self._space = made
-        return made
+            if self._holder is asker:
+                self._space = new_space
+        return new_space
 
     def _is_free(self, now: float) -> bool:
         return self._holder is None or now - self._since >= _LONGEST_SECONDS

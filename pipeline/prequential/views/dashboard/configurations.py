@@ -50,7 +50,10 @@ class Configurations:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._of_page = {one.digest: one for one in (config.defaults, *config.streams.values())}
+        self._of_page = {
+            stream_config.digest: stream_config
+            for stream_config in (config.defaults, *config.streams.values())
+        }
         self._runs: dict[ConfigurationPlace, Run] = {}
         self._settings: dict[str, Texts] = {}
         #: Places whose newest messages have other settings than the page, and places with changed settings.
@@ -67,8 +70,8 @@ class Configurations:
         """
         if not config:
             return
-        place = ConfigurationPlace(stream, partition)
-        run = self._runs.get(place)
+        stream_partition = ConfigurationPlace(stream, partition)
+        run = self._runs.get(stream_partition)
         if run is not None and run.config == config:
             run.newest = time
             run.messages += 1
@@ -78,7 +81,7 @@ class Configurations:
             self._others -= run.config != own
             self._changed -= run.former is not None
         former = None if run is None else run.config
-        self._runs[place] = Run(config, time, time, 1, former)
+        self._runs[stream_partition] = Run(config, time, time, 1, former)
         self._others += config != own
         self._changed += former is not None
 
@@ -94,23 +97,26 @@ class Configurations:
     def page(self) -> dict[str, Any]:
         """Return the current settings, their changes and their differences as the page's JSON."""
         by_config: dict[str, list[ConfigurationPlace]] = {}
-        for place, run in self._runs.items():
-            by_config.setdefault(run.config, []).append(place)
-        at_work = sorted(by_config.items(), key=lambda one: (-len(one[1]), one[0]))
+        for stream_partition, run in self._runs.items():
+            by_config.setdefault(run.config, []).append(stream_partition)
+        at_work = sorted(by_config.items(), key=lambda item: (-len(item[1]), item[0]))
         return {
             **self.counts(),
-            "at_work": [self._line(config, places) for config, places in at_work[:_MOST_AT_WORK]],
+            "at_work": [
+                self._line(config, stream_partitions) for config, stream_partitions in at_work[:_MOST_AT_WORK]
+            ],
             "more_at_work": max(0, len(at_work) - _MOST_AT_WORK),
-            "changes": self._changes(by_config), "beside_own": self._beside_own(),
+            "changes": self._changes(by_config),
+            "beside_own": self._beside_own(),
         }
 
-    def _line(self, config: str, places: list[ConfigurationPlace]) -> dict[str, Any]:
-        runs = [self._runs[place] for place in places]
+    def _line(self, config: str, stream_partitions: list[ConfigurationPlace]) -> dict[str, Any]:
+        runs = [self._runs[stream_partition] for stream_partition in stream_partitions]
         changed = [run.first for run in runs if run.former is not None]
         return {
             "config": config,
-            **_where(places),
-            "own": sum(self._own(place) == config for place in places),
+            **_extent(stream_partitions),
+            "own": sum(self._own(stream_partition) == config for stream_partition in stream_partitions),
             # Only places whose settings changed show since when: the others may always have had these.
             "since": min(changed, default=None),
             "until": max(changed, default=None),
@@ -122,33 +128,37 @@ class Configurations:
     def _changes(self, by_config: Mapping[str, list[ConfigurationPlace]]) -> list[dict[str, Any]]:
         """Return places with changed settings, by the settings before and after, the newest change first."""
         changed: dict[tuple[str, str], list[ConfigurationPlace]] = {}
-        for place, run in self._runs.items():
+        for stream_partition, run in self._runs.items():
             if run.former is not None:
-                changed.setdefault((run.former, run.config), []).append(place)
-        found = []
-        for (before, after), places in changed.items():
-            firsts = [self._runs[place].first for place in places]
+                changed.setdefault((run.former, run.config), []).append(stream_partition)
+        changes = []
+        for (before, after), stream_partitions in changed.items():
+            firsts = [self._runs[stream_partition].first for stream_partition in stream_partitions]
             # A place whose own settings on the page are the previous ones need not change.
-            still = [one for one in by_config.get(before, ()) if self._own(one) != before]
-            newest = max((self._runs[one].newest for one in still), default=None)
-            found.append({
-                "before": before, "after": after, **_where(places),
+            still = [
+                stream_partition
+                for stream_partition in by_config.get(before, ())
+                if self._own(stream_partition) != before
+            ]
+            newest = max((self._runs[stream_partition].newest for stream_partition in still), default=None)
+            changes.append({
+                "before": before, "after": after, **_extent(stream_partitions),
                 "since": min(firsts), "until": max(firsts),
-                "still": {**_where(still), "newest": newest}, **self._difference(before, after),
+                "still": {**_extent(still), "newest": newest}, **self._difference(before, after),
             })  # fmt: skip
-        found.sort(key=lambda one: (-one["until"], one["before"], one["after"]))
-        return found[:_MOST_CHANGES]
+        changes.sort(key=lambda change: (-change["until"], change["before"], change["after"]))
+        return changes[:_MOST_CHANGES]
 
     def _beside_own(self) -> list[dict[str, Any]]:
         """Return the differences between the page's own settings and the current ones."""
         pairs: dict[tuple[str, str], list[ConfigurationPlace]] = {}
-        for place, run in self._runs.items():
-            if self._own(place) != run.config:
-                pairs.setdefault((self._own(place), run.config), []).append(place)
-        found = sorted(pairs.items(), key=lambda one: (-len(one[1]), one[0]))[:_MOST_CHANGES]
+        for stream_partition, run in self._runs.items():
+            if self._own(stream_partition) != run.config:
+                pairs.setdefault((self._own(stream_partition), run.config), []).append(stream_partition)
+        largest = sorted(pairs.items(), key=lambda item: (-len(item[1]), item[0]))[:_MOST_CHANGES]
         return [
-            {"own": own, "config": config, **_where(places), **self._difference(own, config)}
-            for (own, config), places in found
+            {"own": own, "config": config, **_extent(stream_partitions), **self._difference(own, config)}
+            for (own, config), stream_partitions in largest
         ]
 
     def _difference(self, before: str, after: str) -> dict[str, Any]:
@@ -157,24 +167,25 @@ class Configurations:
             config: texts(self._of_page[config]) if config in self._of_page else self._settings.get(config)
             for config in (before, after)
         }
-        untold = [config for config, one in both.items() if one is None]
+        untold = [config for config, config_texts in both.items() if config_texts is None]
         was, now = both[before] or {}, both[after] or {}
         keys = [
-            {"key": key, "values": list(between(old, new))} for key in dict.fromkeys((*was, *now))
+            {"key": key, "values": list(between(old, new))}
+            for key in dict.fromkeys((*was, *now))
             if (old := was.get(key, _NOT_SET)) != (new := now.get(key, _NOT_SET))
         ]
         return {"untold": untold, "keys": [] if untold else keys}
 
-    def _own(self, place: ConfigurationPlace) -> str:
-        return self._config.stream(place.stream).digest
+    def _own(self, stream_partition: ConfigurationPlace) -> str:
+        return self._config.stream(stream_partition.stream).digest
 
 
-def _where(places: list[ConfigurationPlace]) -> dict[str, Any]:
+def _extent(stream_partitions: list[ConfigurationPlace]) -> dict[str, Any]:
     """Return the number of places, some of their streams' names, and their partitions."""
-    partitions = sorted({place.partition for place in places})
+    partitions = sorted({stream_partition.partition for stream_partition in stream_partitions})
     return {
-        "streams": len(places),
-        "names": sorted({place.stream for place in places})[:_NAMES],
+        "streams": len(stream_partitions),
+        "names": sorted({stream_partition.stream for stream_partition in stream_partitions})[:_NAMES],
         "partitions": partitions[:_PARTITIONS],
         "more_partitions": max(0, len(partitions) - _PARTITIONS),
     }

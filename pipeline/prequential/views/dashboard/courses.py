@@ -55,20 +55,20 @@ class Courses:
 
 
 def columns(
-    series: Series, places: Sequence[int], newest: Point | None, names: Iterable[str] | None = None
+    series: Series, indices: Sequence[int], newest: Point | None, names: Iterable[str] | None = None
 ) -> dict[str, Any]:
     """Return the points with these numbers, and the newest one, by column; `names` restricts the values."""
     times, outcomes = series.times(), series.outcomes()
-    known = dict.fromkeys((*series.names, *(() if newest is None else newest.values)))
-    shown = known if names is None else [one for one in names if one in known]
-    kept = {one: series.values(one) for one in shown}
-    t, n = [times[place] for place in places], [outcomes[place] for place in places]
-    values = {one: [kept[one][place] for place in places] for one in shown}
+    known_names = dict.fromkeys((*series.names, *(() if newest is None else newest.values)))
+    shown = known_names if names is None else [name for name in names if name in known_names]
+    kept = {name: series.values(name) for name in shown}
+    t, n = [times[index] for index in indices], [outcomes[index] for index in indices]
+    values = {name: [kept[name][index] for index in indices] for name in shown}
     if newest is not None:
         t.append(max([newest.time, *t[-1:]]))
         n.append(newest.outcomes)
-        for one in shown:
-            values[one].append(newest.values.get(one))
+        for name in shown:
+            values[name].append(newest.values.get(name))
     return {"t": t, "outcomes": n, "values": values}
 
 
@@ -84,28 +84,30 @@ _BANDS = 60
 #: Digits of a point's place on the axis from 0 to 1, and significant digits of its value.
 _PLACE_DIGITS, _DIGITS = 4, 5
 
-Place = tuple[str, int]
+StreamPartition = tuple[str, int]
 
 
-def looks_of(models: Iterable[ModelKey], place: Place) -> dict[str, int]:
+def looks_of(models: Iterable[ModelKey], stream_partition: StreamPartition) -> dict[str, int]:
     """Return the number of each model's colour in the plots of a stream: its place among all names.
 
     So a model has the same colour on every page, and in a notebook.
     """
-    names = sorted({key.model for key in models if (key.stream, key.partition) == place})
+    names = sorted({key.model for key in models if (key.stream, key.partition) == stream_partition})
     return look_by_name(names)
 
 
-def by_stream(rows: Sequence[RankedModel]) -> dict[Place, list[RankedModel]]:
+def by_stream(rows: Sequence[RankedModel]) -> dict[StreamPartition, list[RankedModel]]:
     """Group rows by stream and partition; streams are in the order of their first rows."""
-    streams: dict[Place, list[RankedModel]] = {}
+    streams: dict[StreamPartition, list[RankedModel]] = {}
     for row in rows:
         streams.setdefault((row.model.key.stream, row.model.key.partition), []).append(row)
     return streams
 
 
 def stream_plots(
-    history: History, streams: dict[Place, list[RankedModel]], by: str | None,
+    history: History,
+    streams: dict[StreamPartition, list[RankedModel]],
+    by: str | None,
     line: Callable[[RankedModel, list[str]], Any],
 ) -> list[dict[str, Any]]:
     """Return plots of these streams, with the result of `line` for each model with a name.
@@ -115,38 +117,59 @@ def stream_plots(
     """
     thin = sum(max(0, len(rows) - NAMED) for rows in streams.values())
     points = max(_LEAST_POINTS, min(_POINTS // 2, _THIN_POINTS // max(1, thin)))
-    return [_plot(history, place, rows, by, line, points) for place, rows in streams.items()]
+    return [
+        _plot(history, stream_partition, rows, by, line, points) for stream_partition, rows in streams.items()
+    ]
 
 
 def _plot(
-    history: History, place: Place, rows: list[RankedModel], by: str | None,
+    history: History, stream_partition: StreamPartition, rows: list[RankedModel], by: str | None,
     line: Callable[[RankedModel, list[str]], Any], thin_points: int,
 ) -> dict[str, Any]:  # fmt: skip
     # Baselines are drawn thin, so that other models get the lines with names.
     rows = sorted(rows, key=lambda row: is_baseline(row.model.key.model))
-    known = frozenset(name for row in rows if row.reading is not None for name in row.reading.measures)
-    measure = measures_shown(known, by)[0]
+    measure_names = frozenset(
+        name for row in rows if row.reading is not None for name in row.reading.measures
+    )
+    measure = measures_shown(measure_names, by)[0]
     courses = [
-        course_of(history, row, measure, _POINTS if place < NAMED else thin_points)
-        for place, row in enumerate(rows)
+        course_of(history, row, measure, _POINTS if index < NAMED else thin_points)
+        for index, row in enumerate(rows)
     ]
     untimed = any(row.model.untimed for row in rows)
-    timed = not untimed and any(one is not None and one["t"][:1] < one["t"][-1:] for one in courses)
+    timed = not untimed and any(
+        course is not None and course["t"][:1] < course["t"][-1:] for course in courses
+    )
     column = "t" if timed else "outcomes"
-    ends = [xs for one in courses if one is not None and (xs := one[column])]
+    ends = [xs for course in courses if course is not None and (xs := course[column])]
     axis = _Axis(column, min((xs[0] for xs in ends), default=0), max((xs[-1] for xs in ends), default=1))
     first = rows[0].sequence
-    looks, zone = looks_of(history.models, place), history.config.stream(place[0]).period_zone
-    objective = history.config.stream(place[0]).objective
+    looks, zone = (
+        looks_of(history.models, stream_partition),
+        history.config.stream(stream_partition[0]).period_zone,
+    )
+    objective = history.config.stream(stream_partition[0]).objective
     return {
-        "stream": place[0], "partition": place[1], "split": place[0] in history.split, "measure": measure,
-        "less_is_better": measure in LESS_IS_BETTER, "bounds": _bounds(measure),
+        "stream": stream_partition[0],
+        "partition": stream_partition[1],
+        "split": stream_partition[0] in history.split,
+        "measure": measure,
+        "less_is_better": measure in LESS_IS_BETTER,
+        "bounds": _bounds(measure),
         "stage": None if first is None else first.stage,
         "estimator": None if first is None else first.estimator,
-        "axis": column, "untimed": untimed, "low": axis.low, "high": axis.high, "models": len(rows),
+        "axis": column,
+        "untimed": untimed,
+        "low": axis.low,
+        "high": axis.high,
+        "models": len(rows),
         "lines": [
-            {**line(row, [measure]), **_points(course, measure, axis),
-             "look": looks.get(row.model.key.model, 0), "expected": _expected(row, measure, zone)}
+            {
+                **line(row, [measure]),
+                **_points(course, measure, axis),
+                "look": looks.get(row.model.key.model, 0),
+                "expected": _expected(row, measure, zone),
+            }
             for row, course in zip(rows[:NAMED], courses)
         ],
         "thin": [_points(course, measure, axis) for course in courses[NAMED:] if course is not None],
@@ -155,8 +178,8 @@ def _plot(
         "bands": [
             band
             for row in rows
-            for one in history.incidents.of_model(*row.model.key)
-            if (band := _band(one, axis)) is not None
+            for incident in history.incidents.of_model(*row.model.key)
+            if (band := _band(incident, axis)) is not None
         ][:_BANDS],
     }
 
@@ -168,15 +191,15 @@ class _Axis(NamedTuple):
     low: int
     high: int
 
-    def place(self, at: int) -> float:
+    def fraction(self, value: int) -> float:
         """Return a value's place: 0 at the low end, 1 at the high one."""
-        return round((at - self.low) / max(1, self.high - self.low), _PLACE_DIGITS)
+        return round((value - self.low) / max(1, self.high - self.low), _PLACE_DIGITS)
 
 
 def _bounds(measure: str) -> tuple[float | None, float | None]:
     """Return the smallest and the largest possible value of the measure; None without a bound."""
-    one = MEASURES.get(measure)
-    ends = (None, None) if one is None else (one.low, one.high)
+    definition = MEASURES.get(measure)
+    ends = (None, None) if definition is None else (definition.low, definition.high)
     low, high = (None if end is None or math.isinf(end) else float(end) for end in ends)
     return low, high
 
@@ -194,9 +217,9 @@ def course_of(history: History, row: RankedModel, measure: str, points: int) -> 
         return None
     history.within(series)
     newest = newest_point(row.reading)
-    places = [place for place in series.at_most(points) if place < series.before(newest)]
-    baselines = (one.measure for one in measures.baseline_references(measure))
-    return columns(series, places, newest, [measure, *baselines])
+    indices = [index for index in series.at_most(points) if index < series.before(newest)]
+    baselines = (reference.measure for reference in measures.baseline_references(measure))
+    return columns(series, indices, newest, [measure, *baselines])
 
 
 def _points(course: dict[str, Any] | None, name: str, axis: _Axis, one_less: bool = False) -> dict[str, Any]:
@@ -205,7 +228,7 @@ def _points(course: dict[str, Any] | None, name: str, axis: _Axis, one_less: boo
         return {"x": [], "y": []}
     values = [1 - y if one_less and y is not None else y for y in course["values"][name]]
     return {
-        "x": [axis.place(x) for x in course[axis.column]],
+        "x": [axis.fraction(x) for x in course[axis.column]],
         "y": [None if y is None else float(f"{y:.{_DIGITS}g}") for y in values],
     }
 
@@ -214,42 +237,48 @@ def _baselines(
     rows: list[RankedModel], courses: list[dict[str, Any] | None], measure: str, axis: _Axis
 ) -> list[dict[str, Any]]:
     """Return baselines from the first model's messages, unless they are also evaluated as models."""
-    course = next((one for one in courses if one is not None), None)
+    course = next((course for course in courses if course is not None), None)
     if course is None or any(is_baseline(row.model.key.model) for row in rows):
         return []
     return [
-        {"name": one.line.name, "short": one.line.short,
-         **_points(course, one.measure, axis, one.one_less)}
-        for one in measures.baseline_references(measure)
-        if one.measure in course["values"]
+        {"name": reference.line.name, "short": reference.line.short,
+         **_points(course, reference.measure, axis, reference.one_less)}
+        for reference in measures.baseline_references(measure)
+        if reference.measure in course["values"]
     ]  # fmt: skip
 
 
 def _expected(row: RankedModel, measure: str, zone: str) -> dict[str, Any] | None:
     """Return the expected value of the newest whole period; None if the period is final."""
-    said = row.model.period
-    if said is None or said.is_final or said.expected is None:
+    period_reading = row.model.period
+    if period_reading is None or period_reading.is_final or period_reading.expected is None:
         return None
-    one = said.expected.measures.get(measure)
-    if one is None or one.get("value") is None:
+    expected_value = period_reading.expected.measures.get(measure)
+    if expected_value is None or expected_value.get("value") is None:
         return None
-    low, high = one.get("interval") or (None, None)
+    low, high = expected_value.get("interval") or (None, None)
     return {
-        "start": said.period.start, "end": said.period.end, "value": one["value"], "low": low, "high": high,
-        "so_far": said.measures.get(measure),
-        "period": period_name(said.period.start, said.period.end, zone, untimed=row.model.untimed),
+        "start": period_reading.period.start, "end": period_reading.period.end,
+        "value": expected_value["value"], "low": low, "high": high,
+        "so_far": period_reading.measures.get(measure),
+        "period": period_name(period_reading.period.start, period_reading.period.end, zone,
+            untimed=row.model.untimed),
     }  # fmt: skip
 
 
-def _band(one: Incident, axis: _Axis) -> dict[str, Any] | None:
+def _band(incident: Incident, axis: _Axis) -> dict[str, Any] | None:
     """Return an incident's beginning and end, from 0 to 1 on the axis; None if it ended before that."""
-    start, end = status.span_of(one, "ts" if axis.column == "t" else "outcome")
+    start, end = status.span_of(incident, "ts" if axis.column == "t" else "outcome")
     if end is not None and end < axis.low:
         return None
     ends = (start, axis.high if end is None else max(start, end))
-    places = [min(1.0, max(0.0, axis.place(at))) for at in ends]
+    fractions = [min(1.0, max(0.0, axis.fraction(axis_value))) for axis_value in ends]
     return {
-        "id": one.id, "model": one.model, "from": places[0], "to": places[1], "better": one.severity < 0,
-        "open": one.status == "open",
-        "text": f"{printable(one.model)}: {status.change_in_words(one)}, {one.status}",
+        "id": incident.id,
+        "model": incident.model,
+        "from": fractions[0],
+        "to": fractions[1],
+        "better": incident.severity < 0,
+        "open": incident.status == "open",
+        "text": f"{printable(incident.model)}: {status.change_in_words(incident)}, {incident.status}",
     }

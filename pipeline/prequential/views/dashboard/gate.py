@@ -85,7 +85,7 @@ def _of_models(history: History, now: int | None) -> Iterator[Check]:
         row = ranked.row(model)
         for expected, result, sentence in (
             *_labels(history, statuses, row, now), *_objective(history, row), *_baselines(row),
-            *_incidents(history, row), *_others(history, verdicts, row),
+            *_incidents(history, row), *_better_models(history, verdicts, row),
         ):  # fmt: skip
             yield Check(key.stream, key.model, key.partition, expected, result, sentence)
 
@@ -94,13 +94,11 @@ def _of_models(history: History, now: int | None) -> Iterator[Check]:
 _Finding = tuple[str, str, str]
 
 
-def _labels(
-    history: History, statuses: Statuses, row: RankedModel, now: int | None
-) -> Iterator[_Finding]:
-    said = statuses.of(row, now if now is not None else history.newest_ts)
-    missing = said["kind"] in ("unlabelled", "silent")
+def _labels(history: History, statuses: Statuses, row: RankedModel, now: int | None) -> Iterator[_Finding]:
+    page_status = statuses.as_json(row, now if now is not None else history.newest_ts)
+    missing = page_status["kind"] in ("unlabelled", "silent")
     outcomes = 0 if row.reading is None else row.reading.outcomes
-    sentence = said["sentence"] if missing or not outcomes else f"{outcomes:,} outcomes."
+    sentence = page_status["sentence"] if missing or not outcomes else f"{outcomes:,} outcomes."
     result = FAILED if missing else PASSED if outcomes else UNKNOWN
     yield "predictions and labels arrive", result, sentence
 
@@ -110,7 +108,7 @@ def _objective(history: History, row: RankedModel) -> Iterator[_Finding]:
     if objective is None:
         return
     values = {} if row.reading is None else row.reading.measures
-    failed = {one.measure for one in missed(history, row)}
+    failed = {missed_bound.measure for missed_bound in missed(history, row)}
     for name, bound in objective.bounds.items():
         expected = f"{name} is at {'most' if name in LESS_IS_BETTER else 'least'} {bound:g}"
         value = values.get(name)
@@ -134,18 +132,18 @@ def _baselines(row: RankedModel) -> Iterator[_Finding]:
 
 
 def _incidents(history: History, row: RankedModel) -> Iterator[_Finding]:
-    found = [
-        one for one in history.incidents.of_model(*row.model.key)
-        if one.status == OPEN and one.severity >= 0
+    open_incidents = [
+        incident for incident in history.incidents.of_model(*row.model.key)
+        if incident.status == OPEN and incident.severity >= 0
     ]  # fmt: skip
-    worst = max(found, key=lambda one: one.severity, default=None)
+    worst = max(open_incidents, key=lambda incident: incident.severity, default=None)
     if worst is None:
         yield "no incident is open", PASSED, "None."
     else:
         yield "no incident is open", FAILED, status.incident_sentence(worst)
 
 
-def _others(history: History, verdicts: Verdicts, row: RankedModel) -> Iterator[_Finding]:
+def _better_models(history: History, verdicts: Verdicts, row: RankedModel) -> Iterator[_Finding]:
     key = row.model.key
     pairs = [
         pair for pair in history.pairs(key.stream, key.partition)
@@ -154,7 +152,7 @@ def _others(history: History, verdicts: Verdicts, row: RankedModel) -> Iterator[
     ]  # fmt: skip
     if not pairs:
         return
-    better = [one["name"] for one in verdicts.better_than(key)]
+    better = [better_model["name"] for better_model in verdicts.better_than(key)]
     result, sentence = (FAILED, status.better_sentence(better)) if better else (PASSED, "None is.")
     yield "no other model is proven better", result, sentence
 

@@ -33,15 +33,17 @@ class IncidentLog:
     def __len__(self) -> int:
         return len(self._incidents)
 
-    def add(self, said: Incident) -> None:
+    def add(self, message: Incident) -> None:
         """Add a revision of an incident; ignored unless it is newer than the known one."""
-        known = self._incidents.get(said.id)
-        if known is not None and known.revision >= said.revision:
+        stored = self._incidents.get(message.id)
+        if stored is not None and stored.revision >= message.revision:
             return
-        self._incidents[said.id] = said
-        self._by_model.setdefault((said.stream, said.model, said.partition), {})[said.id] = None
+        self._incidents[message.id] = message
+        self._by_model.setdefault((message.stream, message.model, message.partition), {})[message.id] = None
         if len(self._incidents) > _KEPT:
-            old = min(self._incidents.values(), key=lambda one: (one.status == OPEN, began(one)))
+            old = min(
+                self._incidents.values(), key=lambda incident: (incident.status == OPEN, began(incident))
+            )
             self.dropped += 1
             del self._incidents[old.id]
             model = old.stream, old.model, old.partition
@@ -56,22 +58,29 @@ class IncidentLog:
     def of_model(self, stream: str, model: str, partition: int) -> list[Incident]:
         """Return the incidents of a model, the newest first."""
         ids = self._by_model.get((stream, model, partition), {})
-        return _newest_first(self._incidents[one] for one in ids)
+        return _newest_first(self._incidents[identifier] for identifier in ids)
 
     def open_of(self, stream: str, model: str, partition: int) -> Incident | None:
         """Return the most severe open incident of a model; None if there is none."""
-        open_ones = [one for one in self.of_model(stream, model, partition) if one.status == OPEN]
-        return max(open_ones, key=lambda one: one.severity, default=None)
+        open_ones = [
+            incident for incident in self.of_model(stream, model, partition) if incident.status == OPEN
+        ]
+        return max(open_ones, key=lambda incident: incident.severity, default=None)
 
     def all(self) -> list[Incident]:
         """Return all incidents: open ones by descending severity, then the others, the newest first."""
         incidents = _newest_first(self._incidents.values())
-        incidents.sort(key=lambda one: (one.status != OPEN, -one.severity if one.status == OPEN else 0.0))
+        incidents.sort(
+            key=lambda incident: (
+                incident.status != OPEN,
+                -incident.severity if incident.status == OPEN else 0.0,
+            )
+        )
         return incidents
 
     def open_count(self) -> int:
         """Return the number of open incidents."""
-        return sum(one.status == OPEN for one in self._incidents.values())
+        return sum(incident.status == OPEN for incident in self._incidents.values())
 
 
 def began(incident: Incident) -> int:
@@ -80,7 +89,9 @@ def began(incident: Incident) -> int:
 
 
 def _newest_first(incidents: Iterable[Incident]) -> list[Incident]:
-    return sorted(incidents, key=lambda one: (-began(one), -one.change_point["outcome"], one.id))
+    return sorted(
+        incidents, key=lambda incident: (-began(incident), -incident.change_point["outcome"], incident.id)
+    )
 
 
 #: The largest numbers of a model's alarms and versions that are kept: the newest of each.
@@ -193,7 +204,10 @@ class History(state.WatchState):
         self.configurations.add(heading.stream, heading.partition, heading.config, time)
 
     def _noted(
-        self, model: state.ModelState, sequence: state.SequenceName, newest: state.NewestReading,
+        self,
+        model: state.ModelState,
+        sequence: state.SequenceName,
+        newest: state.NewestReading,
         heading: messages.Heading,
     ) -> None:
         past = self.past.get(model.key)
@@ -234,34 +248,35 @@ class History(state.WatchState):
                 return
             self._add(past.coverage, heading.ts, heading.outcomes, _coverage_values(coverage))
 
-    def _period_said(self, model: state.ModelState, said: messages.PeriodReading) -> None:
+    def _period_said(self, model: state.ModelState, period_reading: messages.PeriodReading) -> None:
         past = self.past.setdefault(model.key, Past())
         self.heard[model.key] = self.version
         if past.periods is None:
             past.periods = self._new(PeriodSeries)
         before = past.periods.width
-        past.periods.put(said)
+        past.periods.put(period_reading)
         self._grew(past.periods, before)
 
-    def _compared(self, said: Comparison) -> None:
+    def _compared(self, comparison: Comparison) -> None:
         key = PairKey(
-            said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss,
-            said.estimator,
+            comparison.stream, comparison.partition, comparison.model, comparison.against, comparison.segment,
+            comparison.stage, comparison.loss,
+            comparison.estimator,
         )  # fmt: skip
-        self.heard[said.stream, said.partition] = self.version
-        if said.recent:
-            recent = RecentVerdict(said.recent, said.same or [], said.provisional or None)
+        self.heard[comparison.stream, comparison.partition] = self.version
+        if comparison.recent:
+            recent = RecentVerdict(comparison.recent, comparison.same or [], comparison.provisional or None)
             self.recent[key._replace(estimator="")] = recent
         series = self.pair_series.get(key)
         if series is None:
             series = self.pair_series[key] = self._new(Series)
-            self._pairs_of.setdefault((said.stream, said.partition), {})[key] = None
-        values = dict(said.measures)
-        if said.interval is not None:
-            values["low"], values["high"] = said.interval
-        self.pair_newest[key] = Point(said.ts, said.outcomes, values)
-        if series.wants(said.ts, said.outcomes):
-            self._add(series, said.ts, said.outcomes, values)
+            self._pairs_of.setdefault((comparison.stream, comparison.partition), {})[key] = None
+        values = dict(comparison.measures)
+        if comparison.interval is not None:
+            values["low"], values["high"] = comparison.interval
+        self.pair_newest[key] = Point(comparison.ts, comparison.outcomes, values)
+        if series.wants(comparison.ts, comparison.outcomes):
+            self._add(series, comparison.ts, comparison.outcomes, values)
 
     def _alarmed(self, model: state.ModelState, alarm: messages.Notice) -> None:
         past = self.past.setdefault(model.key, Past())
@@ -271,10 +286,10 @@ class History(state.WatchState):
         kind = alarm.detector, alarm.signal, (alarm.stage, *alarm.same)
         past.alarm_counts[kind] = past.alarm_counts.get(kind, 0) + 1
 
-    def _incident_said(self, model: state.ModelState, said: Incident) -> None:
+    def _incident_said(self, model: state.ModelState, incident: Incident) -> None:
         self.heard[model.key] = self.version
-        self.newest_ts = max(self.newest_ts, said.ts)
-        self.incidents.add(said)
+        self.newest_ts = max(self.newest_ts, incident.ts)
+        self.incidents.add(incident)
 
     def _add(self, series: Series, ts: int, outcomes: int, values: dict[str, float]) -> None:
         before = series.width
@@ -317,8 +332,8 @@ def newest_coverage(past: Past, model: state.ModelState) -> Point | None:
 
 def _coverage_values(coverage: dict[str, Any]) -> dict[str, float]:
     """Return the numbers of `coverage`, and its quantiles, by name."""
-    known = (name for name in _COVERAGE if isinstance(coverage.get(name), int | float))
-    values = {name: float(coverage[name]) for name in known}
+    number_names = (name for name in _COVERAGE if isinstance(coverage.get(name), int | float))
+    values = {name: float(coverage[name]) for name in number_names}
     for name in _LATENCIES:
         for quantile, ms in (coverage.get(name) or {}).items():
             values[f"{name}.{quantile}"] = float(ms)

@@ -40,37 +40,48 @@ class PageEvents(NamedTuple):
 def events_of(history: History, key: ModelKey) -> PageEvents:
     """Return the known events of a model."""
     past = history.past.get(key, Past())
-    known = history.incidents.of_model(*key)
-    incidents = known[:_MOST]
-    alarms_of: dict[str, list[dict[str, Any]]] = {one.id: [] for one in incidents}
+    all_incidents = history.incidents.of_model(*key)
+    incidents = all_incidents[:_MOST]
+    alarms_of: dict[str, list[dict[str, Any]]] = {incident.id: [] for incident in incidents}
     alone: list[Notice] = []
     for alarm in past.alarms:
-        one = incident_of(alarm, incidents)
-        if one is None:
+        incident = incident_of(alarm, incidents)
+        if incident is None:
             alone.append(alarm)
         else:
-            alarms_of[one.id].append(alarm_line(alarm))
-    raised = sum(past.alarm_counts.values()) - sum(one.alarm_count for one in known)
-    totals = {"incidents": len(known), "alarms": max(raised, len(alone))}
-    numbers = {one.id: len(known) - place for place, one in enumerate(incidents)}
+            alarms_of[incident.id].append(alarm_line(alarm))
+    raised = sum(past.alarm_counts.values()) - sum(incident.alarm_count for incident in all_incidents)
+    totals = {"incidents": len(all_incidents), "alarms": max(raised, len(alone))}
+    numbers = {incident.id: len(all_incidents) - index for index, incident in enumerate(incidents)}
     alone = alone[-_MOST:]
     marks = [
-        {"kind": "version", "t": one.ts, "outcome": one.since, "text": f"version {one.name}"}
-        for one in list(past.versions)[-_MOST:]
-        if one.since > 1  # the first version is no change
+        {"kind": "version", "t": version.ts, "outcome": version.since, "text": f"version {version.name}"}
+        for version in list(past.versions)[-_MOST:]
+        if version.since > 1  # the first version is no change
     ]
     marks += [
-        {"kind": "alarm", "t": one.ts, "outcome": one.outcome, "stage": one.stage, "segment": one.segment,
-         "text": " ".join(filter(None, (f"{one.detector} on {one.signal}, {one.stage}", one.segment)))}
-        for one in alone
+        {
+            "kind": "alarm",
+            "t": incident.ts,
+            "outcome": incident.outcome,
+            "stage": incident.stage,
+            "segment": incident.segment,
+            "text": " ".join(
+                filter(
+                    None, (f"{incident.detector} on {incident.signal}, {incident.stage}", incident.segment)
+                )
+            ),
+        }
+        for incident in alone
     ]
     return PageEvents(
-        [band(one, numbers[one.id]) for one in incidents][::-1],
+        [band(incident, numbers[incident.id]) for incident in incidents][::-1],
         sorted(marks, key=lambda mark: (mark["t"], mark["outcome"])),
-        [{**overview.incident_line(one), "number": numbers[one.id], "alarm_count": one.alarm_count,
-          "alarms": alarms_of[one.id][::-1]}
-         for one in sorted(incidents, key=lambda one: one.status != OPEN)],
-        [alarm_line(one) for one in alone[::-1]], totals,
+        [{**overview.incident_line(incident), "number": numbers[incident.id],
+            "alarm_count": incident.alarm_count,
+          "alarms": alarms_of[incident.id][::-1]}
+         for incident in sorted(incidents, key=lambda incident: incident.status != OPEN)],
+        [alarm_line(alarm) for alarm in alone[::-1]], totals,
     )  # fmt: skip
 
 
@@ -79,22 +90,28 @@ def incident_of(alarm: Notice, incidents: Iterable[Incident]) -> Incident | None
 
     An incident lists only its first alarms. If it has more, the alarms during the incident also belong to it.
     """
-    for one in incidents:
-        more = one.alarm_count > len(one.alarms)
-        within = one.opened["ts"] <= alarm.ts <= one.ts
-        if alarm.id in one.alarms or (more and within and alarm.stage == one.stage):
-            return one
+    for incident in incidents:
+        more = incident.alarm_count > len(incident.alarms)
+        within = incident.opened["ts"] <= alarm.ts <= incident.ts
+        if alarm.id in incident.alarms or (more and within and alarm.stage == incident.stage):
+            return incident
     return None
 
 
-def band(one: Incident, number: int) -> dict[str, Any]:
+def band(incident: Incident, number: int) -> dict[str, Any]:
     """Return an incident's beginning and end on both axes; an open incident has no end."""
-    name = status.cause_name(one.causes[0]) if one.causes else one.status
+    name = status.cause_name(incident.causes[0]) if incident.causes else incident.status
     return {
-        "id": one.id, "number": number,
-        "name": name if one.segment is None or one.segment in name else f"{name} in {one.segment}",
-        "model": one.model, "status": one.status, "better": one.severity < 0,
-        "t": list(status.span_of(one, "ts")), "outcome": list(status.span_of(one, "outcome")),
+        "id": incident.id,
+        "number": number,
+        "name": name
+        if incident.segment is None or incident.segment in name
+        else f"{name} in {incident.segment}",
+        "model": incident.model,
+        "status": incident.status,
+        "better": incident.severity < 0,
+        "t": list(status.span_of(incident, "ts")),
+        "outcome": list(status.span_of(incident, "outcome")),
     }
 
 
@@ -112,64 +129,81 @@ def alarm_line(alarm: Notice) -> dict[str, Any]:
 def incident_page(history: History, identifier: str, courses: Courses | None = None) -> dict[str, Any]:
     """Return an incident, in the order of an on-call engineer's questions. Raises Absent if it is unknown."""
     courses = courses or Courses(history)
-    one = history.incidents.find(identifier)
-    if one is None:
+    incident = history.incidents.find(identifier)
+    if incident is None:
         raise Absent(f"no incident {identifier!r} was seen")
-    key = ModelKey(one.stream, one.model, one.partition)
+    key = ModelKey(incident.stream, incident.model, incident.partition)
     past = history.past.get(key, Past())
-    its_alarms = [alarm for alarm in past.alarms if incident_of(alarm, [one]) is not None]
+    its_alarms = [alarm for alarm in past.alarms if incident_of(alarm, [incident]) is not None]
     ids = {alarm.id for alarm in its_alarms}
-    first = one.change_point["outcome"]
+    first = incident.change_point["outcome"]
     earlier_alarms = Counter(
-        (alarm.detector, alarm.signal, alarm.stage) for alarm in past.alarms
+        (alarm.detector, alarm.signal, alarm.stage)
+        for alarm in past.alarms
         if alarm.outcome < first and alarm.id not in ids
     )
     model = history.models.get(key)
     sequence = Ranking(history).row(model).sequence if model is not None else None
-    sequence = None if sequence is None else sequence._replace(stage=one.stage)
+    sequence = None if sequence is None else sequence._replace(stage=incident.stage)
     series = None if sequence is None else past.series.get(sequence)
     newest = None if model is None or sequence is None else history.reading(model.sequences.get(sequence))
-    levels = levels_over_time(one, series, newest_point(newest))
-    parts = parts_of(history, one, None if sequence is None else sequence.estimator)
+    levels = levels_over_time(incident, series, newest_point(newest))
+    parts = parts_of(history, incident, None if sequence is None else sequence.estimator)
     events = events_of(history, key)
-    together = status.changed_with(one, history.incidents.all())
+    together = status.changed_with(incident, history.incidents.all())
     earlier = [
-        other for other in history.incidents.of_model(*key)
-        if other.id != one.id and began(other) <= began(one)
+        neighbour
+        for neighbour in history.incidents.of_model(*key)
+        if neighbour.id != incident.id and began(neighbour) <= began(incident)
     ]
-    place = one.stream, one.partition
-    models = {known.model for known in history.models if (known.stream, known.partition) == place}
+    stream_partition = incident.stream, incident.partition
+    models = {
+        model_key.model
+        for model_key in history.models
+        if (model_key.stream, model_key.partition) == stream_partition
+    }
     return {
-        **overview.incident_line(one),
-        "others_changed": [overview.incident_line(other) for other in together],
-        "others_unchanged": status.unchanged(one, together, models),
-        "revision": one.revision, "opened": one.opened, "change_point": one.change_point,
-        "recovered": one.recovered if one.recovered is not msgspec.UNSET else None,
-        "present": status.present_in_words(one), "size": status.size_in_words(one),
-        "graded": one.graded if one.graded is not msgspec.UNSET else None,
-        "finding": status.finding(one, levels.latest, is_back=levels.is_back),
-        "next": status.next_step(one), "scale": status.severity_in_words(one.severity),
-        **as_json(one, levels, parts),
-        "sentence": status.cause_sentence(one, list(dict.fromkeys(other.model for other in together))),
-        "outcomes": [one.before.get("n"), one.after.get("n")],
-        "at_former_class_ratio": status.level(one.after.get("at_former_class_ratio"), one),
-        "causes": [_cause(cause, untimed=bool(one.untimed)) for cause in one.causes],
-        "baselines": one.baselines, "signals": one.signals,
+        **overview.incident_line(incident),
+        "others_changed": [overview.incident_line(neighbour) for neighbour in together],
+        "others_unchanged": status.unchanged(incident, together, models),
+        "revision": incident.revision,
+        "opened": incident.opened,
+        "change_point": incident.change_point,
+        "recovered": incident.recovered if incident.recovered is not msgspec.UNSET else None,
+        "present": status.present_in_words(incident),
+        "size": status.size_in_words(incident),
+        "graded": incident.graded if incident.graded is not msgspec.UNSET else None,
+        "finding": status.finding(incident, levels.latest, is_back=levels.is_back),
+        "next": status.next_step(incident),
+        "scale": status.severity_in_words(incident.severity),
+        **as_json(incident, levels, parts),
+        "sentence": status.cause_sentence(
+            incident, list(dict.fromkeys(neighbour.model for neighbour in together))
+        ),
+        "outcomes": [incident.before.get("n"), incident.after.get("n")],
+        "at_former_class_ratio": status.level(incident.after.get("at_former_class_ratio"), incident),
+        "causes": [_cause(cause, untimed=bool(incident.untimed)) for cause in incident.causes],
+        "baselines": incident.baselines,
+        "signals": incident.signals,
         "alarms": [alarm_line(alarm) for alarm in its_alarms[::-1]],
         "noise": [
             {"detector": detector, "signal": signal, "stage": stage, "count": count}
-            for (detector, signal, stage), count
-            in sorted(earlier_alarms.items(), key=lambda one: (-one[1], one[0]))
+            for (detector, signal, stage), count in sorted(
+                earlier_alarms.items(), key=lambda incident: (-incident[1], incident[0])
+            )
         ],
-        "alarm_count": one.alarm_count, "noisy": status.noise_sentence(one),
-        "incidents_before": [overview.incident_line(other) for other in earlier[:_MOST]],
-        "incidents_before_total": len(earlier), "examples": one.examples,
+        "alarm_count": incident.alarm_count,
+        "noisy": status.noise_sentence(incident),
+        "incidents_before": [overview.incident_line(former) for former in earlier[:_MOST]],
+        "incidents_before_total": len(earlier),
+        "examples": incident.examples,
         "estimator": sequence.estimator if sequence is not None else None,
-        "series": {one.stage: courses.course(one.stage, series, newest_point(newest))},
+        "series": {incident.stage: courses.course(incident.stage, series, newest_point(newest))},
         "measure": next(
-            (name for name in (one.loss, *measures.COMPARED) if series and name in series.names), None
+            (name for name in (incident.loss, *measures.COMPARED) if series and name in series.names), None
         ),
-        "bands": events.bands, "marks": events.marks,
+        "bands": events.bands,
+        "marks": events.marks,
     }
 
 
@@ -191,8 +225,8 @@ def _details(cause: dict[str, Any], *, untimed: bool) -> str:
 
 def incident_list(history: History) -> dict[str, Any]:
     """Return all incidents that are kept, the open ones first, and the number of all."""
-    known = history.incidents.all()
+    incidents = history.incidents.all()
     return {
-        "incidents": [overview.incident_line(one) for one in known],
-        "total": len(known) + history.incidents.dropped,
+        "incidents": [overview.incident_line(incident) for incident in incidents],
+        "total": len(incidents) + history.incidents.dropped,
     }

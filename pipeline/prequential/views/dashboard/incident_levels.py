@@ -39,7 +39,7 @@ class LevelsOverTime(NamedTuple):
 
 def levels_over_time(incident: Incident, series: Series | None, newest: Point | None) -> LevelsOverTime:
     """Return the levels that the message has, or else those of the sequence's course."""
-    before, since = (status.level(one.get("level"), incident) for one in (incident.before, incident.after))
+    before, since = (status.level(side.get("level"), incident) for side in (incident.before, incident.after))
     worst, latest = (_level_of(getattr(incident, name, msgspec.UNSET), incident) for name in ("worst", "now"))
     latest_ts = None if latest is None or incident.untimed else incident.ts
     name = status.level_name(incident).replace(" ", "_")
@@ -53,9 +53,9 @@ def levels_over_time(incident: Incident, series: Series | None, newest: Point | 
     return LevelsOverTime(before, since, worst, latest, latest_ts)
 
 
-def _level_of(said: Any, incident: Incident) -> float | None:
-    known = said.get("level") if isinstance(said, dict) else None
-    return status.level(known, incident) if isinstance(known, int | float) else None
+def _level_of(side: Any, incident: Incident) -> float | None:
+    value = side.get("level") if isinstance(side, dict) else None
+    return status.level(value, incident) if isinstance(value, int | float) else None
 
 
 def _since(series: Series, incident: Incident, name: str) -> Iterator[float]:
@@ -77,12 +77,12 @@ class PartLevels(NamedTuple):
 
 def parts_of(history: History, incident: Incident, estimator: str | None) -> list[PartLevels]:
     """Return segments and classes before and since an incident, the one that became worst first."""
-    found = {part.name: part for part in _causes(incident)}
+    part_by_name = {part.name: part for part in _causes(incident)}
     name = status.level_name(incident).replace(" ", "_")
     key = ModelKey(incident.stream, incident.model, incident.partition)
     past, model = history.past.get(key), history.models.get(key)
     if past is None or model is None or estimator is None or incident.status != OPEN:
-        return list(found.values())
+        return list(part_by_name.values())
     for sequence, series in past.series.items():
         if sequence.segment is None or sequence[1:] != (incident.stage, estimator):
             continue
@@ -94,13 +94,13 @@ def parts_of(history: History, incident: Incident, estimator: str | None) -> lis
             if time <= incident.change_point["ts"] and value is not None
         ] if name in series.names else []  # fmt: skip
         before = earlier[-1] if earlier else None
-        found[sequence.segment] = PartLevels("segment", sequence.segment, before, newest.values[name])
+        part_by_name[sequence.segment] = PartLevels("segment", sequence.segment, before, newest.values[name])
     worse = -1 if status.is_share(incident) else 1
 
     def harm(part: PartLevels) -> float:
         return 0.0 if part.before is None else worse * (part.since - part.before)
 
-    return sorted(found.values(), key=lambda part: (-harm(part), part.name))[:_PARTS]
+    return sorted(part_by_name.values(), key=lambda part: (-harm(part), part.name))[:_PARTS]
 
 
 def _causes(incident: Incident) -> Iterator[PartLevels]:
@@ -118,21 +118,21 @@ def where_sentence(parts: list[PartLevels], incident: Incident) -> str:
 
     A part became much worse if its change is at least half of the largest one.
     """
-    known = [part for part in parts if part.before is not None]
-    if not known:
+    compared = [part for part in parts if part.before is not None]
+    if not compared:
         return ""
     worse = -1 if status.is_share(incident) else 1
-    changes = [worse * (part.since - (part.before or 0.0)) for part in known]
+    changes = [worse * (part.since - (part.before or 0.0)) for part in compared]
     if changes[0] <= 0:
         return ""
     count = sum(change >= changes[0] / 2 for change in changes)
     shown = status.levels_text(incident)
     named = ", ".join(
         f"{part.name} is at {shown(part.since)}, {shown(part.before or 0.0)} before"
-        for part in known[: min(count, 3)]
+        for part in compared[: min(count, 3)]
     )
     more = f" and {count - 3} more" if count > 3 else ""
-    rest = [part.since for part in known[count:]]
+    rest = [part.since for part in compared[count:]]
     if not rest:
         return f"Where: {named}{more}."
     low, high = shown(min(rest)), shown(max(rest))
@@ -145,5 +145,5 @@ def as_json(incident: Incident, levels: LevelsOverTime, parts: list[PartLevels])
     return {
         "grade": incident.grade if incident.grade is not msgspec.UNSET else None,
         "levels": {**levels._asdict(), "is_back": levels.is_back},
-        "parts": [one._asdict() for one in parts], "where": where_sentence(parts, incident),
+        "parts": [part._asdict() for part in parts], "where": where_sentence(parts, incident),
     }  # fmt: skip

@@ -97,10 +97,10 @@ def _user(authorization: str) -> str:
     >>> _user("Basic YW5uYTpzZWNyZXQ="), _user("Bearer abc")  # anna:secret
     ('anna', '')
     """
-    scheme, _, given = authorization.partition(" ")
+    scheme, _, encoded = authorization.partition(" ")
     if scheme.lower() != "basic":
         return ""
     try:
-        return binascii.a2b_base64(given).partition(b":")[0].decode(errors="replace")
+        return binascii.a2b_base64(encoded).partition(b":")[0].decode(errors="replace")
     except binascii.Error:
         return ""

@@ -27,6 +27,7 @@ _MEASURES, _LISTED = 4, 8
 #: The number of points of a small line next to a model that needs attention.
 _SPARK = 30
 
+
 class Overview:
     """Pages of models in the order of a choice; with `live`, models may be silent by the current time."""
 
@@ -42,16 +43,16 @@ class Overview:
         self._urgent: list[tuple[ranking.RankedModel, str]] = []
         self._models = 0
         #: The choice and the stamp from which the rows were made.
-        self._made: tuple[Any, ...] = ()
+        self._order_key: tuple[Any, ...] = ()
 
     def rows(self, choice: ranking.Choice, now: int, stamp: object = None) -> list[ranking.RankedModel]:
         """Return the chosen models in their order, which is reused if `stamp` is the same as before."""
-        made = choice, stamp
+        order_key = choice, stamp
         self._now = now if self._live else None
-        if stamp is None or made != self._made:
+        if stamp is None or order_key != self._order_key:
             self._ranking.choice = choice
             self._rows = self._ranking.rows(now)
-            self._made = made
+            self._order_key = order_key
             self._urgent = self._statuses.urgent(self._rows, now)
             self._models = sum(not ranking.is_baseline(row.model.key.model) for row in self._rows)
         return self._rows
@@ -75,7 +76,7 @@ class Overview:
         measures = ranking.measures_shown(history.measures, choice.by)[:_MEASURES]
         changes = self._changes()
         sequences = [row.sequence for row in rows if row.sequence is not None]
-        known = [one for model in history.models.values() for one in model.sequences]
+        all_sequences = [sequence for model in history.models.values() for sequence in model.sequences]
         return {
             "now": now,
             "heading": status.attention(len(self._urgent), self._models),
@@ -84,22 +85,22 @@ class Overview:
             "streams": len({key.stream for key in history.models}),
             "page": page, "size": size, "measures": measures,
             "choice": asdict(choice),
-            "shown": sorted({f"{one.stage} · {one.estimator}" for one in sequences})[:_LISTED],
+            "shown": sorted({f"{sequence.stage} · {sequence.estimator}" for sequence in sequences})[:_LISTED],
             "options": {
                 "by": [*ranking.OTHER_WAYS, *ranking.measures_shown(history.measures, None)],
-                "stages": sorted({one.stage for one in known}),
-                "estimators": sorted({one.estimator for one in known}),
+                "stages": sorted({sequence.stage for sequence in all_sequences}),
+                "estimators": sorted({sequence.estimator for sequence in all_sequences}),
             },
             "rows": [self.row(row, measures, now) for row in rows[part]] if as_table else [],
             "plots": [] if as_table else self.plots(dict(list(streams.items())[part]), choice.by, now),
-            "incidents": [incident_line(one) for one in history.incidents.all()[:_LISTED]],
+            "incidents": [incident_line(incident) for incident in history.incidents.all()[:_LISTED]],
             "incidents_open": history.incidents.open_count(),
-            "changes": [{**_change(one, now), **key._asdict()} for one, key in changes[:_LISTED]],
-            "changes_total": sum(not self._live or ranking.is_recent(one[0], now) for one in changes),
+            "changes": [{**_change(change, now), **key._asdict()} for change, key in changes[:_LISTED]],
+            "changes_total": sum(not self._live or ranking.is_recent(entry[0], now) for entry in changes),
         }  # fmt: skip
 
     def plots(
-        self, streams: dict[courses.Place, list[ranking.RankedModel]], by: str | None, now: int
+        self, streams: dict[courses.StreamPartition, list[ranking.RankedModel]], by: str | None, now: int
     ) -> list[dict[str, Any]]:
         """Return a plot of each of these streams as JSON; `now` is in epoch ms."""
         return courses.stream_plots(
@@ -114,19 +115,25 @@ class Overview:
         change = row.change
         silent = history.silence(row.model, now if self._live else None)
         return {
-            **key._asdict(), "split": key.stream in history.split, "baseline": ranking.is_baseline(key.model),
-            "status": self._statuses.of(row, now), "difference": difference(row),
+            **key._asdict(),
+            "split": key.stream in history.split,
+            "baseline": ranking.is_baseline(key.model),
+            "status": self._statuses.as_json(row, now),
+            "difference": difference(row),
             "stage": row.sequence.stage if row.sequence else None,
             "estimator": row.sequence.estimator if row.sequence else None,
-            "as_chosen": row.as_chosen, "n": reading.n if reading else None,
+            "as_chosen": row.as_chosen,
+            "n": reading.n if reading else None,
             "outcomes": reading.outcomes if reading else None,
-            "heard": row.model.time, "untimed": row.model.untimed,
+            "heard": row.model.time,
+            "untimed": row.model.untimed,
             "silent": None if silent is None else silent_line(silent),
             "version": reading.model_version if reading else None,
             "started_empty": bool(reading and reading.started_empty),
             "values": {name: values[name] for name in measures if name in values},
-            "missed": [one._asdict() for one in missed(history, row)],
-            "worse_than": worse_than(row), "better": self._verdicts.better_than(key),
+            "missed": [missed_bound._asdict() for missed_bound in missed(history, row)],
+            "worse_than": worse_than(row),
+            "better": self._verdicts.better_than(key),
             "incident": None if incident is None else incident_line(incident),
             "alarms": None if change is None else _change(change, now),
         }
@@ -138,28 +145,28 @@ class Overview:
         severity = 0.0 if incident is None else incident.severity
         silent = self._history.silence(row.model, self._now) is not None
         trouble = bool(missed(self._history, row)), silent, self._verdicts.against(key)
-        return incident is None, -severity, *(not one for one in trouble)
+        return incident is None, -severity, *(not problem for problem in trouble)
 
     def _needs(self, now: int) -> list[dict[str, Any]]:
         """Return the first models that need attention; a stream that is silent as a whole is one of them."""
-        found: dict[object, dict[str, Any]] = {}
+        needs: dict[object, dict[str, Any]] = {}
         for row, kind in self._urgent:
             key, silent = row.model.key, self._history.silence(row.model, now if self._live else None)
             together = kind in ("silent", "unlabelled") and silent is not None and not silent.alone
             group: object = (key.stream, key.partition) if together else key
-            if group in found:
-                found[group]["models"] += 1
-            elif len(found) < _LISTED:
-                found[group] = {
+            if group in needs:
+                needs[group]["models"] += 1
+            elif len(needs) < _LISTED:
+                needs[group] = {
                     "stream": key.stream, "model": key.model, "partition": key.partition, "models": 1,
-                    "status": self._statuses.of(row, now), "spark": self._spark(row),
+                    "status": self._statuses.as_json(row, now), "spark": self._spark(row),
                 }  # fmt: skip
-        return list(found.values())
+        return list(needs.values())
 
     def _spark(self, row: ranking.RankedModel) -> list[float | None]:
         """Return the newest values of a model's main measure, evenly spread over its course."""
         measures = {} if row.reading is None else row.reading.measures
-        name = next((one for one in COMPARED if one in measures), None)
+        name = next((measure for measure in COMPARED if measure in measures), None)
         course = None if name is None else courses.course_of(self._history, row, name, _SPARK)
         return [] if course is None else [
             None if value is None else float(f"{value:.4g}") for value in course["values"][name]
@@ -173,20 +180,28 @@ class Overview:
             if (change := model.changes.newest) is not None
             and self._history.incidents.open_of(*model.key) is None
         ]
-        changes.sort(key=lambda one: (-one[0].time, one[1]))
+        changes.sort(key=lambda entry: (-entry[0].time, entry[1]))
         return changes
 
 
-def incident_line(one: Incident) -> dict[str, Any]:
+def incident_line(incident: Incident) -> dict[str, Any]:
     """Return an incident's summary."""
     return {
-        "id": one.id, "stream": one.stream, "model": one.model, "partition": one.partition,
-        "stage": one.stage, "status": one.status, "severity": one.severity, "began": began(one),
-        "outcome": one.change_point["outcome"], "untimed": bool(one.untimed), "segment": one.segment,
-        "causes": [status.cause_in_words(cause) for cause in one.causes[:2]],
-        "alarm_count": one.alarm_count,
-        "ended": status.span_of(one, "outcome" if one.untimed else "ts")[1],
-        **levels(one),
+        "id": incident.id,
+        "stream": incident.stream,
+        "model": incident.model,
+        "partition": incident.partition,
+        "stage": incident.stage,
+        "status": incident.status,
+        "severity": incident.severity,
+        "began": began(incident),
+        "outcome": incident.change_point["outcome"],
+        "untimed": bool(incident.untimed),
+        "segment": incident.segment,
+        "causes": [status.cause_in_words(cause) for cause in incident.causes[:2]],
+        "alarm_count": incident.alarm_count,
+        "ended": status.span_of(incident, "outcome" if incident.untimed else "ts")[1],
+        **levels(incident),
     }
 
 
@@ -197,7 +212,14 @@ def silent_line(silent: ModelSilence) -> dict[str, Any]:
 
 def _change(change: AlarmGroup, now: int) -> dict[str, Any]:
     return {
-        "count": change.count, "began": change.began, "untimed": change.untimed, "time": change.time,
-        "recent": ranking.is_recent(change, now), "outcome": change.outcome, "signals": list(change.signals),
-        "stages": list(change.stages), "segments": list(change.segments), "whole": change.whole,
+        "count": change.count,
+        "began": change.began,
+        "untimed": change.untimed,
+        "time": change.time,
+        "recent": ranking.is_recent(change, now),
+        "outcome": change.outcome,
+        "signals": list(change.signals),
+        "stages": list(change.stages),
+        "segments": list(change.segments),
+        "whole": change.whole,
     }

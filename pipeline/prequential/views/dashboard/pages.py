@@ -38,7 +38,7 @@ def costs_of(settings: StreamConfig) -> curves.Costs | None:
     return curves.configured_costs(settings.costs, settings.positive_class)
 
 
-def curves_of(one: curves.Histogram, costs: curves.Costs | None = None) -> dict[str, Any]:
+def curves_of(score_histogram: curves.Histogram, costs: curves.Costs | None = None) -> dict[str, Any]:
     """Return the curves of a histogram: reliability, and by threshold recall, precision and more.
 
     Returns
@@ -50,33 +50,46 @@ def curves_of(one: curves.Histogram, costs: curves.Costs | None = None) -> dict[
         current threshold among them. `costs` contains the mean cost at each threshold (`mean`) and the fields
         of `BestThreshold`; it is None without costs.
     """
-    at = curves.points(one)
-    diagram = curves.reliability(one)
+    curve_points = curves.points(score_histogram)
+    diagram = curves.reliability(score_histogram)
     return {
-        "costs": None if costs is None else _costs_at([point.threshold for point in at], one, costs),
-        "positives": float(sum(one.positives.tolist())), "negatives": float(sum(one.negatives.tolist())),
+        "costs": None
+        if costs is None
+        else _costs_at([point.threshold for point in curve_points], score_histogram, costs),
+        "positives": float(sum(score_histogram.positives.tolist())),
+        "negatives": float(sum(score_histogram.negatives.tolist())),
         "ece": cut(diagram.ece),
         "reliability": [
             [cut(bin_.mean_score), cut(bin_.share_positive), cut(bin_.outcomes)] for bin_ in diagram.bins
         ],
-        "thresholds": [cut(point.threshold) for point in at],
-        "recall": [cut(point.recall) for point in at],
-        "precision": [cut(point.precision) for point in at],
-        "false_positive_rate": [cut(point.false_positive_rate) for point in at],
+        "thresholds": [cut(point.threshold) for point in curve_points],
+        "recall": [cut(point.recall) for point in curve_points],
+        "precision": [cut(point.precision) for point in curve_points],
+        "false_positive_rate": [cut(point.false_positive_rate) for point in curve_points],
         # Thresholds of equal results are listed once, by the highest of them.
-        "present": max(place for place, point in enumerate(at) if point.threshold >= PRESENT),
+        "present": max(index for index, point in enumerate(curve_points) if point.threshold >= PRESENT),
     }
 
 
-def _costs_at(thresholds: list[float], one: curves.Histogram, costs: curves.Costs) -> dict[str, Any]:
+def _costs_at(
+    thresholds: list[float], score_histogram: curves.Histogram, costs: curves.Costs
+) -> dict[str, Any]:
     """Return the mean cost at these thresholds, and the best threshold."""
-    places, best = np.searchsorted(curves.THRESHOLDS, thresholds), curves.best_threshold(one, costs, PRESENT)
+    threshold_indices, best = (
+        np.searchsorted(curves.THRESHOLDS, thresholds),
+        curves.best_threshold(score_histogram, costs, PRESENT),
+    )
     best_values = {
         name: [cut(end) for end in value] if isinstance(value, tuple) else cut(value)
         for name, value in best._asdict().items()
         if name != "better_since"  # the dashboard keeps no earlier histograms
     }
-    return {"mean": [cut(value) for value in curves.mean_costs(one, costs)[places].tolist()], **best_values}
+    return {
+        "mean": [
+            cut(value) for value in curves.mean_costs(score_histogram, costs)[threshold_indices].tolist()
+        ],
+        **best_values,
+    }
 
 
 def cut(value: float | None) -> float | None:
@@ -100,11 +113,11 @@ def cards_of(
     `whole` is the reading over the whole run, whose values stand beside the latest ones; `zone` is that of
     periods.
     """
-    found = [*_measures(reading, whole)] if reading is not None else []
+    cards = [*_measures(reading, whole)] if reading is not None else []
     trust = trust_of(model, reading)
-    for one in found:
-        one["trust"] = trust
-    return [*found, *_expected(model, zone), *_latency(model)]
+    for card in cards:
+        card["trust"] = trust
+    return [*cards, *_expected(model, zone), *_latency(model)]
 
 
 def trust_of(model: state.ModelState, reading: Reading | None) -> dict[str, Any]:
@@ -128,16 +141,16 @@ def _measures(reading: Reading, whole: Reading | None) -> Iterator[dict[str, Any
                 {"name": "whole run", "value": of_all[name], "difference": values[name] - of_all[name]}
             )
         rows += [
-            {"name": "reference", "value": one.reference, "difference": one.difference}
-            for one in comparing.referred(reading.reference)
-            if one.measure == name
+            {"name": "reference", "value": comparison.reference, "difference": comparison.difference}
+            for comparison in comparing.referred(reading.reference)
+            if comparison.measure == name
         ]
         rows += status.references(values, name)
         yield {
             "kind": "measure", "name": name, "value": values[name], "n": reading.n,
             "interval": reading.intervals.get(name),
             "rows": [
-                {**one, "worse": one["difference"] > 0 if less else one["difference"] < 0} for one in rows
+                {**row, "worse": row["difference"] > 0 if less else row["difference"] < 0} for row in rows
             ],
         }  # fmt: skip
 
@@ -145,11 +158,11 @@ def _measures(reading: Reading, whole: Reading | None) -> Iterator[dict[str, Any
 def _headlines(values: Mapping[str, float]) -> list[str]:
     """Return the measures with a card: the main one, those of classes, then the others."""
     declared = registry.MEASURES
-    known = {name for name in values if name in declared and declared[name].quality}
-    shown = ranking.measures_shown(known, None) if known else []
-    if {"accuracy", "error"} <= known:
+    quality_names = {name for name in values if name in declared and declared[name].quality}
+    shown = ranking.measures_shown(quality_names, None) if quality_names else []
+    if {"accuracy", "error"} <= quality_names:
         shown = [name for name in shown if name != "error"]
-    of_classes = [next((name for name in names if name in known), None) for names in _HEADLINES]
+    of_classes = [next((name for name in names if name in quality_names), None) for names in _HEADLINES]
     return list(dict.fromkeys(
         [*shown[:1], *(name for name in of_classes if name is not None), *shown[1:_MEASURES]]
     ))  # fmt: skip
@@ -157,18 +170,18 @@ def _headlines(values: Mapping[str, float]) -> list[str]:
 
 def _expected(model: state.ModelState, zone: str) -> Iterator[dict[str, Any]]:
     """Yield the expected value of the newest whole period, or its final value."""
-    one = state.newest_period(model)
-    if one is None:
+    period = state.newest_period(model)
+    if period is None:
         return
-    is_final = one.final is not None
-    value = one.final if is_final else one.expected
+    is_final = period.final is not None
+    value = period.final if is_final else period.expected
     if value is not None:
         yield {
-            "kind": "expected", "name": one.measure, "value": value, "interval": one.interval,
-            "final": is_final, "start": one.start, "end": one.end, "labelled": one.labelled_share,
-            "so_far": None if is_final else one.labelled_so_far,
-            "period": period_name(one.start, one.end, zone, untimed=model.untimed),
-            "no_interval": NO_INTERVAL, "lost_to": lost_to_in_words(one.lost_to),
+            "kind": "expected", "name": period.measure, "value": value, "interval": period.interval,
+            "final": is_final, "start": period.start, "end": period.end, "labelled": period.labelled_share,
+            "so_far": None if is_final else period.labelled_so_far,
+            "period": period_name(period.start, period.end, zone, untimed=model.untimed),
+            "no_interval": NO_INTERVAL, "lost_to": lost_to_in_words(period.lost_to),
         }  # fmt: skip
 
 
@@ -190,8 +203,12 @@ _LEVEL = 0.95
 
 
 def model_page(
-    history: History, key: state.ModelKey, estimator: str | None = None, segment: str | None = None,
-    courses: Courses | None = None, now: int | None = None,
+    history: History,
+    key: state.ModelKey,
+    estimator: str | None = None,
+    segment: str | None = None,
+    courses: Courses | None = None,
+    now: int | None = None,
 ) -> dict[str, Any]:
     """Return a model's page: its courses by stage for one estimator, and its current state.
 
@@ -204,25 +221,34 @@ def model_page(
         raise Absent(f"no message of model {key.model!r} on stream {key.stream!r} was seen")
     past = history.past.get(key, Past())
     row = ranking.Ranking(history).row(model)
-    known_estimators = sorted({one.estimator for one in model.sequences})
+    known_estimators = sorted({sequence.estimator for sequence in model.sequences})
     # The requested estimator, if it has no messages or has ended.
     absent = None if estimator in (None, *known_estimators) else estimator
     if estimator is None or (absent is not None and row.sequence is not None):
         estimator = row.sequence.estimator if row.sequence is not None else "all"
-    stages = sorted({one.stage for one in model.sequences if one.estimator == estimator}, key=shown_order)
+    stages = sorted(
+        {sequence.stage for sequence in model.sequences if sequence.estimator == estimator}, key=shown_order
+    )
     del stages[_STAGES:]  # `final`, `initial`, ages, then bins if there is room
     chosen = {stage: state.SequenceName(segment, stage, estimator) for stage in stages}
-    readings = {stage: history.reading(model.sequences.get(one)) for stage, one in chosen.items()}
-    there = {stage: one for stage, one in readings.items() if one is not None}
-    known = {name for one in there.values() for name in one.measures}
+    readings = {stage: history.reading(model.sequences.get(name)) for stage, name in chosen.items()}
+    readings_by_stage = {
+        stage: stage_reading for stage, stage_reading in readings.items() if stage_reading is not None
+    }
+    measure_names = {name for stage_reading in readings_by_stage.values() for name in stage_reading.measures}
     settings = history.config.stream(key.stream)
     objective, zone = settings.objective, settings.period_zone
     events = events_of(history, key)
     silence = history.silence(model, now)
-    known_status = Statuses(history, Verdicts(history), now is not None).of(row, now or history.newest_ts)
+    known_status = Statuses(history, Verdicts(history), now is not None).as_json(
+        row, now or history.newest_ts
+    )
     tables = _tables(history, model, row.sequence, segment, stages)
     return {
-        **key._asdict(), "split": key.stream in history.split, "heard": model.time, "untimed": model.untimed,
+        **key._asdict(),
+        "split": key.stream in history.split,
+        "heard": model.time,
+        "untimed": model.untimed,
         "silent": None if silence is None else silent_line(silence),
         "status": known_status,
         "better": Verdicts(history).better_than(key),
@@ -231,18 +257,28 @@ def model_page(
             model, readings[stages[0]] if stages else None, _whole(history, model, segment, stages), zone
         ),
         "look": looks_of(history.models, (key.stream, key.partition)).get(key.model, 0),
-        "since_start": past.first or None, **_newest(row.reading), "estimator": estimator, "segment": segment,
-        "absent_estimator": absent, "estimators": known_estimators,
-        "segments": sorted({one.segment for one in model.sequences if one.segment is not None})[:_SEGMENTS],
+        "since_start": past.first or None,
+        **_newest(row.reading),
+        "estimator": estimator,
+        "segment": segment,
+        "absent_estimator": absent,
+        "estimators": known_estimators,
+        "segments": sorted(
+            {sequence.segment for sequence in model.sequences if sequence.segment is not None}
+        )[:_SEGMENTS],
         "stages": stages,
-        "same": {stage: list(one.same) for stage, one in there.items() if one.same},
-        **_about_measures(known),
+        "same": {
+            stage: list(stage_reading.same)
+            for stage, stage_reading in readings_by_stage.items()
+            if stage_reading.same
+        },
+        **_about_measures(measure_names),
         "objective": dict(objective.bounds) if objective else {},
         "series": {
-            stage: courses.course(stage, past.series.get(chosen[stage]), newest_point(one))
-            for stage, one in there.items()
+            stage: courses.course(stage, past.series.get(chosen[stage]), newest_point(stage_reading))
+            for stage, stage_reading in readings_by_stage.items()
         },
-        "undefined": {stage: one.undefined for stage, one in there.items()},
+        "undefined": {stage: stage_reading.undefined for stage, stage_reading in readings_by_stage.items()},
         "coverage": state.coverage_of(model),
         "coverage_series": courses.course(COVERAGE, past.coverage, newest_coverage(past, model)),
         "period_series": courses.course(PERIODS, past.periods),
@@ -250,7 +286,8 @@ def model_page(
         **events._asdict(),
         "totals": {**events.totals, "segments": len(tables["segment_rows"])},
         "pairs": pair_lines(history, key.stream, key.partition, key.model),
-        **tables, "segment_rows": tables["segment_rows"][:_SEGMENTS],
+        **tables,
+        "segment_rows": tables["segment_rows"][:_SEGMENTS],
     }
 
 
@@ -263,43 +300,58 @@ def _whole(
 
 
 def _tables(
-    history: History, model: state.ModelState, shown: state.SequenceName | None, segment: str | None,
+    history: History,
+    model: state.ModelState,
+    shown: state.SequenceName | None,
+    segment: str | None,
     stages: list[str],
 ) -> dict[str, Any]:
     """Return the newest values of all sequences and segments, and details of the first stage's estimators."""
-    found = [
-        (name, reading) for name, newest in model.sequences.items()
+    readings = [
+        (name, reading)
+        for name, newest in model.sequences.items()
         if (reading := history.reading(newest)) is not None
     ]
-    whole = sorted((one for one in found if one[0].segment is None), key=lambda one: one[0][1:])
+    whole = sorted((entry for entry in readings if entry[0].segment is None), key=lambda entry: entry[0][1:])
     memories = [
-        (name.estimator, one) for name, one in found if name.segment == segment and name.stage in stages[:1]
+        (name.estimator, one)
+        for name, one in readings
+        if name.segment == segment and name.stage in stages[:1]
     ]
     segment_rows = [
         {"segment": name.segment, "n": one.n, "outcomes": one.outcomes, "values": _in_order(one.measures)}
-        for name, one in found
+        for name, one in readings
         if shown is not None and name.segment is not None and name[1:] == shown[1:]
     ]
     return {
         "now": [
-            {"stage": stage_in_words(name.stage, one.same), "estimator": name.estimator, "n": one.n,
-             "outcomes": one.outcomes, "started_empty": one.started_empty, "values": _in_order(one.measures),
-             "intervals": one.intervals}
+            {
+                "stage": stage_in_words(name.stage, one.same),
+                "estimator": name.estimator,
+                "n": one.n,
+                "outcomes": one.outcomes,
+                "started_empty": one.started_empty,
+                "values": _in_order(one.measures),
+                "intervals": one.intervals,
+            }
             for name, one in whole
         ],
         "reference_rows": [
-            {"estimator": name.estimator, **said._asdict(), "differs": said.differs}
-            for name, one in whole for said in comparing.referred(one.reference)
+            {"estimator": name.estimator, **comparison._asdict(), "differs": comparison.differs}
+            for name, one in whole
+            for comparison in comparing.referred(one.reference)
         ],
         "segment_rows": sorted(segment_rows, key=lambda row: str(row["segment"])),
         "probabilities": _probabilities(memories, history.config.stream(model.key.stream)),
         "residuals": {
-            name: [[cut(value) for value in decile] for decile in deciles] for name, one in memories
+            name: [[cut(value) for value in decile] for decile in deciles]
+            for name, one in memories
             if (deciles := curves.deciles_in(one.residuals))
         },
         "mistakes": {
             name: {"n": one.n, "confusion": one.confusion, "per_class": one.per_class}
-            for name, one in memories if one.confusion or one.per_class
+            for name, one in memories
+            if one.confusion or one.per_class
         },
     }
 
@@ -314,28 +366,36 @@ def _newest(reading: Reading | None) -> dict[str, Any]:
     }
 
 
-def _about_measures(known: Set[str]) -> dict[str, Any]:
+def _about_measures(known_names: Set[str]) -> dict[str, Any]:
     """Return the measures in the order in which they are shown, and how to read their values."""
     return {
-        "measures": [name for name in ranking.measures_shown(known, None) if name in known],
-        "not_quality": [name for name in registry.NOT_QUALITY if name in known],
-        "less_is_better": [name for name in registry.LESS_IS_BETTER if name in known],
+        "measures": [name for name in ranking.measures_shown(known_names, None) if name in known_names],
+        "not_quality": [name for name in registry.NOT_QUALITY if name in known_names],
+        "less_is_better": [name for name in registry.LESS_IS_BETTER if name in known_names],
         # By measure the value that equals its reference, and a text for it.
         "references": {
-            one.name: {
-                "y": 0, "text": f"0: no better than {one.reference.name}", "short": one.reference.short,
+            reference.name: {
+                "y": 0,
+                "text": f"0: no better than {reference.reference.name}",
+                "short": reference.reference.short,
             }
-            for one in registry.MEASURES.values()
-            if one.name in known and one.quality and one.reference is not None
+            for reference in registry.MEASURES.values()
+            if reference.name in known_names and reference.quality and reference.reference is not None
         },
         # The baselines' accuracies to draw with a measure, if it is accuracy or 1 minus accuracy.
         "baselines": {
             name: [
-                {"measure": one.measure, "name": one.line.name, "short": one.line.short,
-                 "one_less": one.one_less}
-                for one in lines if one.measure in known
+                {
+                    "measure": reference.measure,
+                    "name": reference.line.name,
+                    "short": reference.line.short,
+                    "one_less": reference.one_less,
+                }
+                for reference in lines
+                if reference.measure in known_names
             ]
-            for name in known if (lines := baseline_references(name))
+            for name in known_names
+            if (lines := baseline_references(name))
         },
         "level": _LEVEL,
     }
@@ -346,20 +406,18 @@ def _in_order(measures: Mapping[str, float]) -> dict[str, float]:
     return {name: measures[name] for name in dict.fromkeys(names)}
 
 
-def _probabilities(
-    memories: list[tuple[str, Reading]], settings: StreamConfig
-) -> dict[str, dict[str, Any]]:
+def _probabilities(memories: list[tuple[str, Reading]], settings: StreamConfig) -> dict[str, dict[str, Any]]:
     """Return curves of the histogram of scores, and measures, for each estimator."""
-    found = {}
+    curves_by_estimator = {}
     for name, reading in memories:
-        one = histogram(reading.scores) if reading.scores else None
-        if one is not None:
+        score_histogram = histogram(reading.scores) if reading.scores else None
+        if score_histogram is not None:
             values = with_area(reading)
             decides = threshold_of(reading, settings)
-            found[name] = {
-                "n": reading.n, **curves_of(one, costs_of(settings)),
+            curves_by_estimator[name] = {
+                "n": reading.n, **curves_of(score_histogram, costs_of(settings)),
                 "values": {area: values[area] for area in ("auc", "pr_auc") if area in values},
                 "cost": reading.measures.get("cost"),
                 "decides": None if decides is None else cut(decides.threshold),
             }  # fmt: skip
-    return found
+    return curves_by_estimator

@@ -67,35 +67,35 @@ class Promotion(NamedTuple):
             if self.model in (pair.model, pair.against) and FINAL in (pair.stage, *pair.same)
         ]  # fmt: skip
         pairs = [
-            (pair, other) for pair, other in pairs
-            if other == champion or (champion is None and not ranking.is_baseline(other))
+            (pair, rival) for pair, rival in pairs
+            if rival == champion or (champion is None and not ranking.is_baseline(rival))
         ]  # fmt: skip
         deciding = [
-            (pair, other) for pair, other in pairs
+            (pair, rival) for pair, rival in pairs
             if pair.segment is None and pair.loss == settings.compare_losses[0]
         ]  # fmt: skip
         if not deciding:
-            other = "another model" if champion is None else repr(champion)
+            rival_text = "another model" if champion is None else repr(champion)
             yield Answer(
-                True, f"{key.stream}: {self.model} and {other} aren't compared by their final "
+                True, f"{key.stream}: {self.model} and {rival_text} aren't compared by their final "
                 f"{settings.compare_losses[0]}",
             )  # fmt: skip
-        for pair, other in deciding:
+        for pair, rival in deciding:
             better = since = None
             if pair.recent is not None:
                 better, since = pair.better(pair.recent.verdict), pair.recent.since
-            said = f"{self._where(pair, other)}: {lately(better, since)}"
-            yield Answer(better != self.model, f"{said}; {comparing.over_the_whole_run(pair)}")
-        for pair, other in pairs:
+            sentence = f"{self._subject(pair, rival)}: {lately(better, since)}"
+            yield Answer(better != self.model, f"{sentence}; {comparing.over_the_whole_run(pair)}")
+        for pair, rival in pairs:
             recently = None if pair.recent is None else pair.better(pair.recent.verdict)
-            if (pair, other) not in deciding and other in (pair.better(pair.verdict), recently):
-                yield Answer(True, f"{self._where(pair, other)}: {other} is better")
-        for model in dict.fromkeys((self.model, *(other for _, other in deciding))):
+            if (pair, rival) not in deciding and rival in (pair.better(pair.verdict), recently):
+                yield Answer(True, f"{self._subject(pair, rival)}: {rival} is better")
+        for model in dict.fromkeys((self.model, *(rival for _, rival in deciding))):
             yield from _known(history, key._replace(model=model))
 
-    def _where(self, pair: comparing.Pair, other: str) -> str:
+    def _subject(self, pair: comparing.Pair, rival: str) -> str:
         segment = "" if pair.segment is None else f" {pair.segment}"
-        return f"{pair.stream}{segment} / {self.model} against {other}, {pair.loss}"
+        return f"{pair.stream}{segment} / {self.model} against {rival}, {pair.loss}"
 
 
 def _known(history: History, key: state.ModelKey) -> Iterator[Answer]:
@@ -117,57 +117,64 @@ _MEASURES = 8
 
 
 def pair_page(
-    history: History, about: PairKey, courses: Courses | None = None, now: int | None = None
+    history: History, pair_key: PairKey, courses: Courses | None = None, now: int | None = None
 ) -> dict[str, Any]:
     """Return the page of two models as JSON: the difference of their losses over time, and the verdict.
 
     The page also shows whether one may replace the other, the verdicts by segment and loss, and each model's
-    measures, coverage and expected values. `now` is in epoch ms, None for files. The estimator of `about` is
-    ignored. Raises Absent for an unknown comparison.
+    measures, coverage and expected values. `now` is in epoch ms, None for files. The estimator of `pair_key`
+    is ignored. Raises Absent for an unknown comparison.
     """
     courses = courses or Courses(history)
     pairs = [
         pair
-        for pair in history.pairs(about.stream, about.partition)
+        for pair in history.pairs(pair_key.stream, pair_key.partition)
         if (pair.model, pair.against, pair.segment, pair.loss)
-        == (about.model, about.against, about.segment, about.loss)
-        and about.stage in (pair.stage, *pair.same)
+        == (pair_key.model, pair_key.against, pair_key.segment, pair_key.loss)
+        and pair_key.stage in (pair.stage, *pair.same)
     ]
     if not pairs:
-        raise Absent(f"no comparison of {about.model!r} with {about.against!r} on {about.stream!r} was seen")
+        raise Absent(
+            f"no comparison of {pair_key.model!r} with {pair_key.against!r} on {pair_key.stream!r} was seen"
+        )
     [pair] = pairs
-    about = about._replace(stage=pair.stage)
+    pair_key = pair_key._replace(stage=pair.stage)
     rows = [
-        one for one in history.comparisons(about.stream, about.partition) if one[:7] == about[:7]
+        key for key in history.comparisons(pair_key.stream, pair_key.partition) if key[:7] == pair_key[:7]
     ]  # of each estimator
-    promotions = list(_promotions(history, about))
+    promotions = list(_promotions(history, pair_key))
     return {
-        **about._asdict(), "same": pair.same, "split": about.stream in history.split,
-        "estimators": [one.estimator for one in rows],
+        **pair_key._asdict(), "same": pair.same, "split": pair_key.stream in history.split,
+        "estimators": [key.estimator for key in rows],
         "outcomes": pair.outcomes, "ts": pair.ts, "untimed": pair.untimed, "difference": pair.difference,
         "interval": pair.interval, "level": pair.level, "verdict": pair.verdict, "since": pair.since,
         "latest": pair.latest, "recent": pair.recent, "contradicted": comparing.contradicted(pair),
-        "since_then": _since_then(history, about, pair),
+        "since_then": _since_then(history, pair_key, pair),
         "sentence": comparing.standing(pair), **_certainty(pair),
-        "thresholds": _thresholds(history, about),
+        "thresholds": _thresholds(history, pair_key),
         "series": {
-            one.estimator: courses.course(
-                one.estimator, history.pair_series[one], history.pair_newest.get(one)
+            key.estimator: courses.course(
+                key.estimator, history.pair_series[key], history.pair_newest.get(key)
             )
-            for one in rows
+            for key in rows
         },
-        "champion": history.config.stream(about.stream).champion,
+        "champion": history.config.stream(pair_key.stream).champion,
         "promotions": promotions, "question": _question(pair, promotions),
-        "segments": [_standing(one) for one in _alike(history, about, "loss") if one.segment is not None],
-        "losses": [_standing(one) for one in _alike(history, about, "segment") if one.loss != about.loss],
+        "segments": [_standing(alike_pair) for alike_pair in _alike(history, pair_key, "loss")
+            if alike_pair.segment is not None],
+        "losses": [_standing(alike_pair) for alike_pair in _alike(history, pair_key, "segment")
+            if alike_pair.loss != pair_key.loss],
         "calibration": _CALIBRATION, "less_is_better": list(LESS_IS_BETTER), "not_quality": list(NOT_QUALITY),
-        "models": [_side(history, about, name, now) for name in dict.fromkeys((about.model, about.against))],
+        "models": [_side(history, pair_key, name, now)
+            for name in dict.fromkeys((pair_key.model, pair_key.against))],
         "others": [
-            one for one in pair_lines(history, about.stream, about.partition, about.model, about.against)
-            if {one["model"], one["against"]} != {about.model, about.against}
-            or about.stage not in (one["stage"], *one["same"])
+            line
+            for line in pair_lines(history, pair_key.stream, pair_key.partition, pair_key.model,
+                pair_key.against)
+            if {line["model"], line["against"]} != {pair_key.model, pair_key.against}
+            or pair_key.stage not in (line["stage"], *line["same"])
         ],
-        **_events(history, about),
+        **_events(history, pair_key),
     }  # fmt: skip
 
 
@@ -179,31 +186,33 @@ def _certainty(pair: comparing.Pair) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _thresholds(history: History, about: PairKey) -> str | None:
+def _thresholds(history: History, pair_key: PairKey) -> str | None:
     """Return a sentence if the two models decide at different thresholds, as far as messages show it."""
-    settings = history.config.stream(about.stream)
+    settings = history.config.stream(pair_key.stream)
     decided = []
-    for name in dict.fromkeys((about.model, about.against)):
-        model = history.models.get(state.ModelKey(about.stream, name, about.partition))
+    for name in dict.fromkeys((pair_key.model, pair_key.against)):
+        model = history.models.get(state.ModelKey(pair_key.stream, name, pair_key.partition))
         readings = [] if model is None else [
             history.reading(newest) for sequence, newest in model.sequences.items()
-            if (sequence.segment, sequence.stage) == (None, about.stage)
+            if (sequence.segment, sequence.stage) == (None, pair_key.stage)
         ]  # fmt: skip
         # Of memories the one with the most outcomes: its histogram is the finest.
-        known = sorted((one for one in readings if one is not None), key=lambda one: -one.n)
-        found = (threshold_of(one, settings) for one in known)
-        one = next((threshold for threshold in found if threshold is not None), None)
-        if one is not None:
-            decided.append((name, one))
+        finest_first = sorted(
+            (reading for reading in readings if reading is not None), key=lambda reading: -reading.n
+        )
+        decisions = (threshold_of(reading, settings) for reading in finest_first)
+        decision = next((threshold for threshold in decisions if threshold is not None), None)
+        if decision is not None:
+            decided.append((name, decision))
     return thresholds_sentence(decided)
 
 
-def _since_then(history: History, about: PairKey, pair: comparing.Pair) -> float | None:
+def _since_then(history: History, pair_key: PairKey, pair: comparing.Pair) -> float | None:
     """Return the mean difference of losses since the recent verdict began, from the course over all history.
 
     The mean over all n outcomes times n is their sum; the part up to the beginning is subtracted.
     """
-    key = about._replace(estimator=comparing.WHOLE)
+    key = pair_key._replace(estimator=comparing.WHOLE)
     series, newest = history.pair_series.get(key), history.pair_newest.get(key)
     if pair.recent is None or pair.recent.since is None or series is None or newest is None:
         return None
@@ -218,20 +227,20 @@ def _since_then(history: History, about: PairKey, pair: comparing.Pair) -> float
     return float((end * newest.outcomes - value * outcomes) / (newest.outcomes - outcomes))
 
 
-def _promotions(history: History, about: PairKey) -> Iterator[dict[str, Any]]:
+def _promotions(history: History, pair_key: PairKey) -> Iterator[dict[str, Any]]:
     """Yield whether a model may replace the other, as in `report --promote`, but never for a champion."""
-    champion = history.config.stream(about.stream).champion
-    names = (about.model, about.against)
-    if about.model == about.against or any(map(ranking.is_baseline, names)):
+    champion = history.config.stream(pair_key.stream).champion
+    names = (pair_key.model, pair_key.against)
+    if pair_key.model == pair_key.against or any(map(ranking.is_baseline, names)):
         return
-    for challenger, other in (names[::-1], names):
+    for challenger, rival in (names[::-1], names):
         if champion in names and challenger == champion:
             continue
-        key = state.ModelKey(about.stream, challenger, about.partition)
-        answers = list(Promotion(challenger, other).of_stream(history, key))
+        key = state.ModelKey(pair_key.stream, challenger, pair_key.partition)
+        answers = list(Promotion(challenger, rival).of_stream(history, key))
         yield {
-            "model": challenger, "champion": other, "allowed": not any(one.failed for one in answers),
-            "answers": [one._asdict() for one in answers],
+            "model": challenger, "champion": rival, "allowed": not any(answer.failed for answer in answers),
+            "answers": [answer._asdict() for answer in answers],
         }  # fmt: skip
 
 
@@ -244,28 +253,31 @@ def _question(pair: comparing.Pair, promotions: list[dict[str, Any]]) -> dict[st
         return None
     latest = pair.difference if pair.latest is None else pair.latest.difference
     ahead = better_now(pair) or (pair.model if (latest or 0.0) < 0 else pair.against)
-    one = min(promotions, key=lambda one: (not one["allowed"], one["model"] != ahead))
-    failed = [answer["sentence"] for answer in one["answers"] if answer["failed"]]
-    known = None if pair.recent is None else pair.better(pair.recent.verdict)
-    answer = "Yes" if one["allowed"] else "No" if known == one["champion"] else "Not yet"
+    promotion = min(promotions, key=lambda promotion: (not promotion["allowed"], promotion["model"] != ahead))
+    failed = [answer["sentence"] for answer in promotion["answers"] if answer["failed"]]
+    recently_better = None if pair.recent is None else pair.better(pair.recent.verdict)
+    answer = (
+        "Yes" if promotion["allowed"] else "No" if recently_better == promotion["champion"] else "Not yet"
+    )
     if answer == "Not yet" and pair.verdict == comparing.EQUIVALENT:
         answer = "Equivalent"
-    reason = comparing.promotion_reason(pair, one["model"], known, failed)
+    reason = comparing.promotion_reason(pair, promotion["model"], recently_better, failed)
     # Recent outcomes alone are less than the whole run with them.
-    is_sure = answer != "Yes" or pair.better(pair.verdict) == one["model"]
+    is_sure = answer != "Yes" or pair.better(pair.verdict) == promotion["model"]
     basis = "" if answer in ("Not yet", "Equivalent") else "by recent outcomes" + ("" if is_sure else " only")
     return {
-        "challenger": one["model"], "champion": one["champion"], "answer": answer, "reason": reason,
+        "challenger": promotion["model"], "champion": promotion["champion"], "answer": answer,
+        "reason": reason,
         "basis": basis, "is_sure": is_sure,
     }  # fmt: skip
 
 
-def _alike(history: History, about: PairKey, field: str) -> list[comparing.Pair]:
+def _alike(history: History, pair_key: PairKey, field: str) -> list[comparing.Pair]:
     """Return the comparisons of the same two models with the same stage and the same `field`."""
     return [
-        one for one in history.pairs(about.stream, about.partition)
-        if (one.model, one.against) == (about.model, about.against)
-        and about.stage in (one.stage, *one.same) and getattr(one, field) == getattr(about, field)
+        pair for pair in history.pairs(pair_key.stream, pair_key.partition)
+        if (pair.model, pair.against) == (pair_key.model, pair_key.against)
+        and pair_key.stage in (pair.stage, *pair.same) and getattr(pair, field) == getattr(pair_key, field)
     ]  # fmt: skip
 
 
@@ -277,9 +289,9 @@ def _standing(pair: comparing.Pair) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _side(history: History, about: PairKey, name: str, now: int | None) -> dict[str, Any]:
+def _side(history: History, pair_key: PairKey, name: str, now: int | None) -> dict[str, Any]:
     """Return one model's measures, now and over the whole run, its coverage and its expected values."""
-    key = state.ModelKey(about.stream, name, about.partition)
+    key = state.ModelKey(pair_key.stream, name, pair_key.partition)
     model = history.models.get(key)
     if model is None:
         return {"model": name, "latest": None, "whole": None, "coverage": {}, "expected": [], "silent": None}
@@ -288,36 +300,43 @@ def _side(history: History, about: PairKey, name: str, now: int | None) -> dict[
     memories = {"latest": estimator, "whole": comparing.WHOLE if estimator != comparing.WHOLE else None}
     sides: dict[str, Any] = {}
     for side, memory in memories.items():
-        sequence = state.SequenceName(about.segment, about.stage, memory or "")
+        sequence = state.SequenceName(pair_key.segment, pair_key.stage, memory or "")
         reading = None if memory is None else history.reading(model.sequences.get(sequence))
         values = {} if reading is None else reading.measures
         # `error` is 1 minus accuracy, which is already listed.
         names = frozenset(values) - ({"error"} if "accuracy" in values else set())
-        known = ranking.measures_shown(names, None) if names else []
-        shown = [*[one for one in known if one not in _CALIBRATION][:_MEASURES], *_CALIBRATION]
+        measure_names = ranking.measures_shown(names, None) if names else []
+        shown = [
+            *[measure for measure in measure_names if measure not in _CALIBRATION][:_MEASURES],
+            *_CALIBRATION,
+        ]
         sides[side] = None if reading is None else {
             "estimator": memory, "n": reading.n,
-            "values": {one: values[one] for one in sorted(shown, key=NAMES.index) if one in values},
+            "values": {measure: values[measure] for measure in sorted(shown, key=NAMES.index)
+                if measure in values},
         }  # fmt: skip
     silence = history.silence(model, now)
     return {
         "model": name, **sides, "coverage": state.coverage_of(model),
-        "expected": state.expected_lines(model, history.config.stream(about.stream).period_zone),
+        "expected": state.expected_lines(model, history.config.stream(pair_key.stream).period_zone),
         "silent": None if silence is None else silent_line(silence),
     }  # fmt: skip
 
 
-def _events(history: History, about: PairKey) -> dict[str, Any]:
+def _events(history: History, pair_key: PairKey) -> dict[str, Any]:
     """Return the incidents and versions of both models, each with its model's name."""
-    names = dict.fromkeys((about.model, about.against))
-    both = {name: events_of(history, state.ModelKey(about.stream, name, about.partition)) for name in names}
+    names = dict.fromkeys((pair_key.model, pair_key.against))
+    both = {
+        name: events_of(history, state.ModelKey(pair_key.stream, name, pair_key.partition)) for name in names
+    }
     return {
         "bands": [
-            {**one, "name": f"{name}: {one['name']}"} for name, its in both.items() for one in its.bands
+            {**band, "name": f"{name}: {band['name']}"} for name, events in both.items()
+            for band in events.bands
         ],
         "marks": [
             {**mark, "text": f"{name}: {mark['text']}"}
-            for name, its in both.items() for mark in its.marks if mark["kind"] != "alarm"
+            for name, events in both.items() for mark in events.marks if mark["kind"] != "alarm"
         ],
     }  # fmt: skip
 

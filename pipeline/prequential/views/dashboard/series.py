@@ -161,15 +161,15 @@ class Series:
         column = self._columns.get(name)
         return None if column is None else self._values[: self.size, column]
 
-    def _put(self, place: int, time: int, outcomes: int, values: Mapping[str, float]) -> None:
+    def _put(self, index: int, time: int, outcomes: int, values: Mapping[str, float]) -> None:
         columns = self._columns
         if not values.keys() <= columns.keys():
             for name in values:
                 columns.setdefault(name, len(columns))
             self._widen(len(self._axes), len(columns))
-        self._axes[place] = time, outcomes
+        self._axes[index] = time, outcomes
         with np.errstate(over="ignore"):  # values beyond single precision are not drawn
-            self._values[place] = [values.get(name, np.nan) for name in columns]
+            self._values[index] = [values.get(name, np.nan) for name in columns]
 
     def _widen(self, points: int, columns: int) -> None:
         axes: Any = np.empty((points, AXES), np.int64)
@@ -178,10 +178,10 @@ class Series:
         values[: self.size, : self._values.shape[1]] = self._values[: self.size]
         self._axes, self._values = axes, values
 
-    def _keep(self, places: npt.NDArray[np.int64]) -> None:
-        self._axes[: len(places)] = self._axes[places]
-        self._values[: len(places)] = self._values[places]
-        self.size = len(places)
+    def _keep(self, indices: npt.NDArray[np.int64]) -> None:
+        self._axes[: len(indices)] = self._axes[indices]
+        self._values[: len(indices)] = self._values[indices]
+        self.size = len(indices)
         self.generation += 1
 
 
@@ -231,16 +231,16 @@ class Capacity:
 
     def shrink(self, series: Iterable[Series]) -> None:
         """Reduce series to the allowed number of points."""
-        for one in series:
-            if one.capacity > self.points:
-                one.shrink(self.points)
+        for member in series:
+            if member.capacity > self.points:
+                member.shrink(self.points)
 
 
 #: The largest number of a model's measures that are kept: those that the page draws by default.
 _MEASURES = 4
 
 #: Measures of a model's quality.
-_QUALITIES = frozenset(name for name, one in MEASURES.items() if one.quality)
+_QUALITIES = frozenset(name for name, definition in MEASURES.items() if definition.quality)
 
 #: Values of a measure that are kept in addition to its final value, and the prefix of those at the period's
 #: end.
@@ -265,54 +265,64 @@ class PeriodSeries(Series):
     @property
     def names(self) -> list[str]:
         """Names of the values."""
-        return [one for name in self._measures for one in (name, *(f"{name}.{part}" for part in _SO_FAR))]
+        return [
+            column_name
+            for name in self._measures
+            for column_name in (name, *(f"{name}.{part}" for part in _SO_FAR))
+        ]
 
-    def put(self, said: PeriodReading) -> None:
+    def put(self, period_reading: PeriodReading) -> None:
         """Replace the values of a period with those of a newer message."""
-        start = said.period.start
-        place = int(np.searchsorted(self._axes[: self.size, 0], start))
-        known = place < self.size and int(self._axes[place, 0]) == start
-        if not known:
+        start = period_reading.period.start
+        index = int(np.searchsorted(self._axes[: self.size, 0], start))
+        is_known = index < self.size and int(self._axes[index, 0]) == start
+        if not is_known:
             if self.size == self.capacity:
-                if place == 0:
+                if index == 0:
                     return
                 self._keep(np.arange(1, self.size))
-                place -= 1
-            self._insert(place)
-        before = dict(zip(self._columns, self._values[place].tolist())) if known else {}
-        self._put(place, start, said.period.labelled, before | self._read(said, before))
+                index -= 1
+            self._insert(index)
+        before = dict(zip(self._columns, self._values[index].tolist())) if is_known else {}
+        self._put(index, start, period_reading.period.labelled, before | self._read(period_reading, before))
         self.generation += 1
 
     def thin(self) -> None:
         """Drop the older half of the periods."""
         self._keep(np.arange(self.size // 2, self.size))
 
-    def _read(self, said: PeriodReading, before: dict[str, float]) -> dict[str, float]:
-        expected = {} if said.expected is None else said.expected.measures
-        known = frozenset(expected or {name for name in said.measures if name in _QUALITIES})
-        for name in measures_shown(known, None):
-            if name in known and name not in self._measures and len(self._measures) < _MEASURES:
+    def _read(self, period_reading: PeriodReading, before: dict[str, float]) -> dict[str, float]:
+        expected = {} if period_reading.expected is None else period_reading.expected.measures
+        measure_names = frozenset(
+            expected or {name for name in period_reading.measures if name in _QUALITIES}
+        )
+        for name in measures_shown(measure_names, None):
+            if name in measure_names and name not in self._measures and len(self._measures) < _MEASURES:
                 self._measures.append(name)
         values: dict[str, float] = {}
         for name in self._measures:
-            value = said.measures.get(name, np.nan)
-            if said.is_final:
+            value = period_reading.measures.get(name, np.nan)
+            if period_reading.is_final:
                 values[name] = value
                 continue
             values[f"{name}.so_far"] = value
-            if (one := expected.get(name)) is not None:
-                low, high = one.get("interval") or (np.nan, np.nan)
-                values |= {f"{name}.expected": one["value"], f"{name}.low": low, f"{name}.high": high}
-            if said.is_whole and np.isnan(before.get(f"{name}.{_THEN}expected", np.nan)):
-                now = {one: values.get(f"{name}.{one}", np.nan) for one in _SO_FAR}
-                values |= {f"{name}.{_THEN}{one}": value for one, value in now.items()}
+            if (expected_value := expected.get(name)) is not None:
+                low, high = expected_value.get("interval") or (np.nan, np.nan)
+                values |= {
+                    f"{name}.expected": expected_value["value"],
+                    f"{name}.low": low,
+                    f"{name}.high": high,
+                }
+            if period_reading.is_whole and np.isnan(before.get(f"{name}.{_THEN}expected", np.nan)):
+                now = {part: values.get(f"{name}.{part}", np.nan) for part in _SO_FAR}
+                values |= {f"{name}.{_THEN}{part}": value for part, value in now.items()}
         return values
 
-    def _insert(self, place: int) -> None:
+    def _insert(self, index: int) -> None:
         if self.size == len(self._axes):
             self._widen(min(2 * self.size, self.capacity), len(self._columns))
         for rows in (self._axes, self._values):
-            rows[place + 1 : self.size + 1] = rows[place : self.size].copy()
+            rows[index + 1 : self.size + 1] = rows[index : self.size].copy()
         self.size += 1
 
     def _column(self, name: str) -> npt.NDArray[np.float32] | None:

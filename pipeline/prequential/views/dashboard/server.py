@@ -116,8 +116,8 @@ class Board:
         if view == "model":
             return history.heard.get(_model(params, history), 0)
         if view == "pair":
-            about = _pair(params, history)
-            return history.heard.get((about.stream, about.partition), 0)
+            pair_key = _pair(params, history)
+            return history.heard.get((pair_key.stream, pair_key.partition), 0)
         return history.version
 
     def answer(self, view: str, params: Params, courses: Courses | None = None) -> dict[str, Any]:
@@ -129,12 +129,22 @@ class Board:
     def _status(self) -> dict[str, Any]:
         history = self.history
         return {
-            "title": self.title, "now": self.now(), "live": self.live, "newest": history.newest_time or None,
+            "title": self.title,
+            "now": self.now(),
+            "live": self.live,
+            "newest": history.newest_time or None,
             "patience": history.pace.patience or _PATIENCE_MS,
-            "catching_up": self.catching_up, "read": self.read, "to_read": self.to_read, "since": self.since,
-            "unreadable": history.unreadable, "messages": history.messages, "untimed": history.untimed,
+            "catching_up": self.catching_up,
+            "read": self.read,
+            "to_read": self.to_read,
+            "since": self.since,
+            "unreadable": history.unreadable,
+            "messages": history.messages,
+            "untimed": history.untimed,
             "incidents_open": history.incidents.open_count(),
-            "notice": self.notice, "trouble": self.trouble, "workers": history.workers,
+            "notice": self.notice,
+            "trouble": self.trouble,
+            "workers": history.workers,
             "split": sorted(history.misplaced)[:5],
             "configurations": history.configurations.counts(),
         }
@@ -143,8 +153,11 @@ class Board:
         history, now = self.history, self.now()
         if view == "overview":
             choice = Choice(
-                params.get("stage"), params.get("estimator"), params.get("by"),
-                params.get("reverse") == "true", params.get("search", ""),
+                params.get("stage"),
+                params.get("estimator"),
+                params.get("by"),
+                params.get("reverse") == "true",
+                params.get("search", ""),
             )
             stamp = (history.version // max(1, len(history.models)), now // _ORDER_MS) if self.live else None
             page, size = _whole(params, "page"), _whole(params, "size", 50)
@@ -206,7 +219,9 @@ POLICY = (
 )
 
 _HEADERS = {
-    "Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }

@@ -61,43 +61,43 @@ class Verdicts:
     def against(self, key: ModelKey) -> bool:
         """Whether a model has a verdict against it; in a stream with a champion, only for the champion."""
         champion = self._history.config.stream(key.stream).champion
-        return champion in (None, key.model) and bool(self._of(key))
+        return champion in (None, key.model) and bool(self._pairs_against(key))
 
     def better_than(self, key: ModelKey) -> list[dict[str, Any]]:
         """Return the models that are better than this one now, as the page's JSON."""
         return [
             {"name": pair.against if pair.model == key.model else pair.model, "model": pair.model,
              "against": pair.against, "stage": pair.stage, "loss": pair.loss}
-            for pair in self._of(key)[:_NAMED]
+            for pair in self._pairs_against(key)[:_NAMED]
         ]  # fmt: skip
 
-    def _of(self, key: ModelKey) -> list[comparing.Pair]:
-        place = key.stream, key.partition
-        heard = self._history.heard.get(place, 0)
-        known = self._known.get(place)
-        if known is None or known[0] != heard:
-            known = self._known[place] = heard, self._worse(place)
-        return known[1].get(key.model, [])
+    def _pairs_against(self, key: ModelKey) -> list[comparing.Pair]:
+        stream_partition = key.stream, key.partition
+        heard = self._history.heard.get(stream_partition, 0)
+        cached = self._known.get(stream_partition)
+        if cached is None or cached[0] != heard:
+            cached = self._known[stream_partition] = heard, self._worse(stream_partition)
+        return cached[1].get(key.model, [])
 
-    def _worse(self, place: tuple[str, int]) -> dict[str, list[comparing.Pair]]:
-        loss = self._history.config.stream(place[0]).compare_losses[0]
+    def _worse(self, stream_partition: tuple[str, int]) -> dict[str, list[comparing.Pair]]:
+        loss = self._history.config.stream(stream_partition[0]).compare_losses[0]
         worse: dict[str, list[comparing.Pair]] = {}
-        for pair in self._history.pairs(*place):
+        for pair in self._history.pairs(*stream_partition):
             names = {pair.model, pair.against}
             whole = pair.segment is None and pair.loss == loss and FINAL in (pair.stage, *pair.same)
             if whole and len(names) == 2 and not any(map(is_baseline, names)):
                 better = better_now(pair)
                 if better is not None:
-                    [other] = names - {better}
-                    worse.setdefault(other, []).append(pair)
+                    [worse_model] = names - {better}
+                    worse.setdefault(worse_model, []).append(pair)
         return worse
 
 
 #: Measures relative to a baseline, which is better if the value is below 0.
 _AGAINST = {
-    one.name: one.reference.name
-    for one in MEASURES.values()
-    if one.quality and one.reference is not None and one.needs_label
+    definition.name: definition.reference.name
+    for definition in MEASURES.values()
+    if definition.quality and definition.reference is not None and definition.needs_label
 }
 
 
@@ -152,13 +152,13 @@ def baseline_lead(row: RankedModel) -> BaselineLead | None:
     if model_value is None or outcomes < FEW:
         return None
     ahead = [
-        BaselineLead(one.line.name, values[one.measure], model_value)
-        for one in measures.baseline_references("accuracy")
-        if one.measure in values
-        and values[one.measure] - model_value
-        > _ERRORS * math.sqrt((2 - values[one.measure] - model_value) / outcomes)
+        BaselineLead(reference.line.name, values[reference.measure], model_value)
+        for reference in measures.baseline_references("accuracy")
+        if reference.measure in values
+        and values[reference.measure] - model_value
+        > _ERRORS * math.sqrt((2 - values[reference.measure] - model_value) / outcomes)
     ]
-    return max(ahead, key=lambda one: one.value, default=None)
+    return max(ahead, key=lambda lead: lead.value, default=None)
 
 
 def is_below_baseline(row: RankedModel) -> bool:
@@ -167,7 +167,7 @@ def is_below_baseline(row: RankedModel) -> bool:
         return False
     values = row.reading.measures
     if "accuracy" in values and any(
-        one.measure in values for one in measures.baseline_references("accuracy")
+        reference.measure in values for reference in measures.baseline_references("accuracy")
     ):
         return baseline_lead(row) is not None
     return any(row.reading.measures.get(name, 0.0) < _RELATIVE_LOSS for name in _AGAINST)
@@ -177,34 +177,40 @@ def is_below_baseline(row: RankedModel) -> bool:
 _ERRORS, _RELATIVE_LOSS = 2, -0.05
 
 
-def story(history: History, row: RankedModel, known: dict[str, Any]) -> str:
+def story(history: History, row: RankedModel, page_status: dict[str, Any]) -> str:
     """Return a model's current value and its problems, the worst first, in short sentences.
 
-    `known` is its status, as `Statuses.of` returns it.
+    `page_status` is its status, as `Statuses.of` returns it.
     """
     if row.reading is None or row.sequence is None:
         return "It has no metrics yet."
     if not row.reading.outcomes:
         return "No prediction has a label yet."
-    said = shown_value(row)
+    value_text = shown_value(row)
     # A baseline whose value is shown is better by that value.
-    worse = [words for words in worse_than(row) if words.casefold() not in said.casefold()]
-    missing = [known["sentence"]] if known["kind"] in ("unlabelled", "silent") else []
+    worse = [words for words in worse_than(row) if words.casefold() not in value_text.casefold()]
+    missing = [page_status["sentence"]] if page_status["kind"] in ("unlabelled", "silent") else []
     wrong = [*missing, *_wrong(history, row), *([f"It is worse than {names(worse)}."] if worse else [])]
-    return " ".join((said, *(wrong or ["No problem was found."])))
+    return " ".join((value_text, *(wrong or ["No problem was found."])))
 
 
 def _wrong(history: History, row: RankedModel) -> Iterator[str]:
     key = row.model.key
-    found = [one for one in history.incidents.of_model(*key) if one.status == OPEN and one.severity >= 0]
-    worst = max(found, key=lambda one: one.severity, default=None)
+    open_incidents = [
+        incident
+        for incident in history.incidents.of_model(*key)
+        if incident.status == OPEN and incident.severity >= 0
+    ]
+    worst = max(open_incidents, key=lambda incident: incident.severity, default=None)
     if worst is not None:
         yield incident_sentence(worst)
-    if len(found) > 1:
-        yield f"{len(found)} incidents are open."
-    for one in missed(history, row):
-        yield objective_sentence(one.measure, one.value, one.bound, one.less_is_better)
-    better = [one["name"] for one in Verdicts(history).better_than(key)]
+    if len(open_incidents) > 1:
+        yield f"{len(open_incidents)} incidents are open."
+    for missed_bound in missed(history, row):
+        yield objective_sentence(
+            missed_bound.measure, missed_bound.value, missed_bound.bound, missed_bound.less_is_better
+        )
+    better = [better_model["name"] for better_model in Verdicts(history).better_than(key)]
     if better:
         yield better_sentence(better)
 
@@ -262,21 +268,20 @@ class Statuses:
 
     def urgent(self, rows: list[RankedModel], now: int) -> list[tuple[RankedModel, str]]:
         """Return the models that need attention with the name of their status, the most urgent first."""
-        def urgency(one: tuple[RankedModel, str]) -> tuple[int, float]:
-            incident = self._incident(one[0])
-            return _ORDER.index(one[1]), 0.0 if incident is None else -incident.severity
 
-        return sorted(
-            ((row, kind) for row in rows if (kind := self.kind(row, now)) in URGENT), key=urgency
-        )
+        def urgency(row_and_status: tuple[RankedModel, str]) -> tuple[int, float]:
+            incident = self._incident(row_and_status[0])
+            return _ORDER.index(row_and_status[1]), 0.0 if incident is None else -incident.severity
 
-    def of(self, row: RankedModel, now: int) -> dict[str, Any]:
+        return sorted(((row, kind) for row in rows if (kind := self.kind(row, now)) in URGENT), key=urgency)
+
+    def as_json(self, row: RankedModel, now: int) -> dict[str, Any]:
         """Return a model's status as the page's JSON.
 
         `since` is its beginning (epoch ms, None if unknown), `before` and `after` are levels named `level`.
         """
         kind = self.kind(row, now)
-        said: dict[str, Any] = {
+        page_status: dict[str, Any] = {
             "kind": kind, "word": WORDS[kind], "sentence": "", "since": None, "outcome": None,
             "before": None, "after": None, "level": None, "incident": None,
             "next": NEXT_OF_STATUS.get(kind),
@@ -285,31 +290,40 @@ class Statuses:
         incident = self._incident(row)
         if kind == "worse" and incident is not None:
             together = changed_with(incident, self._history.incidents.all())
-            said |= {
-                "sentence": incident_sentence(incident, list(dict.fromkeys(one.model for one in together))),
+            page_status |= {
+                "sentence": incident_sentence(
+                    incident, list(dict.fromkeys(neighbour.model for neighbour in together))
+                ),
                 "since": None if untimed else began(incident),
-                "outcome": incident.change_point["outcome"], **levels(incident), "incident": incident.id,
+                "outcome": incident.change_point["outcome"],
+                **levels(incident),
+                "incident": incident.id,
                 "next": next_step(incident),
             }
         elif kind == "objective":
-            one = missed(self._history, row)[0]
-            said |= {
-                "sentence": objective_sentence(one.measure, one.value, one.bound, one.less_is_better),
-                "before": one.bound, "after": one.value, "level": one.measure,
+            missed_bound = missed(self._history, row)[0]
+            page_status |= {
+                "sentence": objective_sentence(missed_bound.measure, missed_bound.value, missed_bound.bound,
+                    missed_bound.less_is_better),
+                "before": missed_bound.bound, "after": missed_bound.value, "level": missed_bound.measure,
             }  # fmt: skip
         elif kind in ("unlabelled", "silent", "waiting"):
-            said |= self._without_labels(row, now)
+            page_status |= self._without_labels(row, now)
         elif kind == "below":
             lead = baseline_lead(row)
-            said["sentence"] = shown_value(row) if lead else f"It is worse than {names(worse_than(row))}."
+            page_status["sentence"] = (
+                shown_value(row) if lead else f"It is worse than {names(worse_than(row))}."
+            )
             if lead is not None:
-                said |= {"before": lead.value, "after": lead.model_value, "level": "accuracy"}
+                page_status |= {"before": lead.value, "after": lead.model_value, "level": "accuracy"}
         elif kind == "beaten":
-            better = [one["name"] for one in self._verdicts.better_than(key)]
-            said |= {"sentence": better_sentence(better), "word": f"{better[0]} is better"}
+            better = [better_model["name"] for better_model in self._verdicts.better_than(key)]
+            page_status |= {"sentence": better_sentence(better), "word": f"{better[0]} is better"}
         elif kind == "few" and row.reading is not None:
-            said["sentence"] = f"{row.reading.outcomes:,} outcomes so far; {FEW} are the least for a status."
-        return said
+            page_status["sentence"] = (
+                f"{row.reading.outcomes:,} outcomes so far; {FEW} are the least for a status."
+            )
+        return page_status
 
     def _now(self, now: int) -> int | None:
         return now if self._live else None
@@ -326,27 +340,31 @@ class Statuses:
             return {"sentence": "No prediction has a label yet."}
         waiting = pending(model) if silence.kind == LABELS_STOPPED else None
         sentence = silence_sentence(now - silence.since, silence.why, waiting)
-        known = {"sentence": sentence, "since": silence.since}
-        return {**known, "next": NEXT_WITHOUT_WORKER} if silence.kind == WORKER_DOWN else known
+        silent_fields = {"sentence": sentence, "since": silence.since}
+        return (
+            {**silent_fields, "next": NEXT_WITHOUT_WORKER} if silence.kind == WORKER_DOWN else silent_fields
+        )
 
     def _incident(self, row: RankedModel) -> Incident | None:
         """Return a model's most severe open incident, unless it is an improvement."""
-        one = self._history.incidents.open_of(*row.model.key)
-        return None if one is None or one.severity < 0 else one
+        incident = self._history.incidents.open_of(*row.model.key)
+        return None if incident is None or incident.severity < 0 else incident
 
     def _severity(self, row: RankedModel) -> float:
-        one = self._incident(row)
-        return 0.0 if one is None else one.severity
+        incident = self._incident(row)
+        return 0.0 if incident is None else incident.severity
 
 
 def levels(incident: Incident) -> dict[str, Any]:
     """Return the levels before and since an incident, with intervals, as shares right or mean losses."""
-    said: dict[str, Any] = {"level": level_name(incident)}
-    for name, one in (("before", incident.before), ("after", incident.after)):
-        said[name] = level(one.get("level"), incident)
-        ends = one.get("interval")
-        said[f"{name}_interval"] = None if not ends else sorted(level(end, incident) or 0.0 for end in ends)
-    return said
+    level_fields: dict[str, Any] = {"level": level_name(incident)}
+    for name, side in (("before", incident.before), ("after", incident.after)):
+        level_fields[name] = level(side.get("level"), incident)
+        ends = side.get("interval")
+        level_fields[f"{name}_interval"] = (
+            None if not ends else sorted(level(end, incident) or 0.0 for end in ends)
+        )
+    return level_fields
 
 
 def difference(row: RankedModel) -> float | None:
@@ -354,6 +372,10 @@ def difference(row: RankedModel) -> float | None:
     reading = row.reading
     if reading is None:
         return None
-    name = next((one for one in measures.COMPARED if one in reading.measures), None)
-    found = (one.difference for one in comparing.referred(reading.reference) if one.measure == name)
-    return next(found, None)
+    name = next((measure for measure in measures.COMPARED if measure in reading.measures), None)
+    differences = (
+        comparison.difference
+        for comparison in comparing.referred(reading.reference)
+        if comparison.measure == name
+    )
+    return next(differences, None)

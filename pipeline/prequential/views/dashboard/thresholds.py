@@ -98,18 +98,18 @@ def decision_threshold(
     if positive is None:
         return None
     predicted = sum(row.get(positive, 0.0) for row in confusion.values())
-    right = confusion.get(positive, {}).get(positive, 0.0)
+    correct = confusion.get(positive, {}).get(positive, 0.0)
     total = sum(sum(row.values()) for row in confusion.values())
     above = np.cumsum((scores.positives + scores.negatives)[::-1])[::-1]
     hits = np.cumsum(scores.positives[::-1])[::-1]
     if not total or abs(float(above[0]) - total) > _TOLERANCE * total:
         return None
-    off = np.maximum(np.abs(above - predicted), np.abs(hits - right))
+    off = np.maximum(np.abs(above - predicted), np.abs(hits - correct))
     if float(off.min()) > _TOLERANCE * total or not 0.0 < predicted < total:
         return None
-    places = np.flatnonzero(off <= off.min())
+    matching = np.flatnonzero(off <= off.min())
     return DecisionThreshold(
-        positive, float(curves.THRESHOLDS[places[0]]), float(curves.THRESHOLDS[places[-1]])
+        positive, float(curves.THRESHOLDS[matching[0]]), float(curves.THRESHOLDS[matching[-1]])
     )
 
 
@@ -121,7 +121,7 @@ def threshold_of(reading: Reading | None, settings: StreamConfig) -> DecisionThr
     return decision_threshold(scores, reading.confusion, positive_class(settings, reading.confusion))
 
 
-def thresholds_sentence(found: Sequence[tuple[str, DecisionThreshold]]) -> str | None:
+def thresholds_sentence(decisions: Sequence[tuple[str, DecisionThreshold]]) -> str | None:
     """Return a sentence about models that decide at different thresholds; None if they don't differ.
 
     >>> first, second = DecisionThreshold("late", 0.49, 0.505), DecisionThreshold("late", 0.3, 0.3)
@@ -129,12 +129,18 @@ def thresholds_sentence(found: Sequence[tuple[str, DecisionThreshold]]) -> str |
     'a predicts late from a probability of 0.50 on, b from 0.30 on: a comparison of their classes also \
 compares these thresholds. Their probabilities can be compared by log_loss, brier and auc.'
     """
-    if len(found) < 2 or max(one.low for _, one in found) - min(one.high for _, one in found) < _APART:
+    if (
+        len(decisions) < 2
+        or max(decision.low for _, decision in decisions) - min(decision.high for _, decision in decisions)
+        < _APART
+    ):
         return None
-    (name, first), *rest = found
-    others = ", ".join(f"{printable(other)} from {one.threshold:.2f} on" for other, one in rest)
+    (name, first), *rest = decisions
+    other_models = ", ".join(
+        f"{printable(model)} from {decision.threshold:.2f} on" for model, decision in rest
+    )
     return (
         f"{printable(name)} predicts {printable(first.positive)} from a probability of {first.threshold:.2f} "
-        f"on, {others}: a comparison of their classes also compares these thresholds. Their probabilities "
-        "can be compared by log_loss, brier and auc."
+        f"on, {other_models}: a comparison of their classes also compares these thresholds. "
+        "Their probabilities can be compared by log_loss, brier and auc."
     )

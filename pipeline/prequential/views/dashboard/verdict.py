@@ -23,7 +23,7 @@ _STREAMS = 8
 
 def worst_first(incidents: Iterable[Incident]) -> list[Incident]:
     """Return incidents in the order of their urgency: open ones first, then by severity."""
-    return sorted(incidents, key=lambda one: (one.status != OPEN, -one.severity, one.id))
+    return sorted(incidents, key=lambda incident: (incident.status != OPEN, -incident.severity, incident.id))
 
 
 def verdict_of(history: History, rows: list[RankedModel]) -> Iterator[dict[str, Any]]:
@@ -31,10 +31,10 @@ def verdict_of(history: History, rows: list[RankedModel]) -> Iterator[dict[str, 
     for (stream, partition), own in list(by_stream(rows).items())[:_STREAMS]:
         models = [row for row in own if not is_baseline(row.model.key.model) and row.reading is not None]
         if models:
-            known = [total for row in models if (total := _total(history, row)) is not None]
+            totals = [total for row in models if (total := _total(history, row)) is not None]
             yield {
-                "stream": stream, "totals": known,
-                "sentences": list(_sentences(history, (stream, partition), models, known)),
+                "stream": stream, "totals": totals,
+                "sentences": list(_sentences(history, (stream, partition), models, totals)),
                 "references": list(_references(models)),
             }  # fmt: skip
 
@@ -42,12 +42,13 @@ def verdict_of(history: History, rows: list[RankedModel]) -> Iterator[dict[str, 
 def _references(models: list[RankedModel]) -> Iterator[dict[str, Any]]:
     """Yield by model its main measure in the latest outcomes, beside that of the reference's outcomes."""
     for row in models:
-        said = None if row.reading is None else comparing.main_one(row.reading.reference)
-        if said is not None:
+        comparison = None if row.reading is None else comparing.main_comparison(row.reading.reference)
+        if comparison is not None:
             yield {
-                "model": row.model.key.model, "measure": said.measure, "outcomes": said.outcomes,
-                "reference": said.reference, "latest": said.now, "difference": said.difference,
-                "differs": said.differs,
+                "model": row.model.key.model, "measure": comparison.measure, "outcomes": comparison.outcomes,
+                "reference": comparison.reference, "latest": comparison.now,
+                "difference": comparison.difference,
+                "differs": comparison.differs,
             }  # fmt: skip
 
 
@@ -59,16 +60,17 @@ def _total(history: History, row: RankedModel) -> dict[str, Any] | None:
     reading = history.reading(row.model.sequences.get(sequence))
     if reading is None:
         return None
-    name = next((one for one in measures.COMPARED if one in reading.measures), None)
+    name = next((measure for measure in measures.COMPARED if measure in reading.measures), None)
     if name is None:
         return None
     baselines = {
-        one.line.name: reading.measures[one.measure]
-        for one in measures.baseline_references(name) if one.measure in reading.measures and not one.one_less
+        reference.line.name: reading.measures[reference.measure]
+        for reference in measures.baseline_references(name) if reference.measure in reading.measures
+        and not reference.one_less
     }  # fmt: skip
     shown = ("precision", "recall", "f1", "auc", "kappa")
     values = with_area(reading)
-    more = {one: values[one] for one in shown if one in values}
+    more = {measure: values[measure] for measure in shown if measure in values}
     return {
         "model": row.model.key.model, "measure": name, "value": reading.measures[name],
         "outcomes": reading.outcomes, "measures": more, "baselines": baselines,
@@ -76,18 +78,21 @@ def _total(history: History, row: RankedModel) -> dict[str, Any] | None:
 
 
 def _sentences(
-    history: History, place: tuple[str, int], models: list[RankedModel], totals: list[dict[str, Any]]
+    history: History,
+    stream_partition: tuple[str, int],
+    models: list[RankedModel],
+    totals: list[dict[str, Any]],
 ) -> Iterator[str]:
-    stream = printable(place[0])
+    stream = printable(stream_partition[0])
     outcomes = sorted({row.reading.outcomes for row in models if row.reading is not None})
-    each = f"{outcomes[-1]:,}" if len(outcomes) == 1 else f"{outcomes[0]:,} to {outcomes[-1]:,}"
+    outcome_counts = f"{outcomes[-1]:,}" if len(outcomes) == 1 else f"{outcomes[0]:,} to {outcomes[-1]:,}"
     period = "" if models[0].model.untimed else _period(history, models)
-    yield f"{stream}{period}: {each} outcomes of {counted(len(models), 'model')}."
-    accurate = [one for one in totals if one["measure"] == "accuracy"]
+    yield f"{stream}{period}: {outcome_counts} outcomes of {counted(len(models), 'model')}."
+    accurate = [total for total in totals if total["measure"] == "accuracy"]
     if accurate:
-        best = max(accurate, key=lambda one: one["value"])
+        best = max(accurate, key=lambda total: total["value"])
         share = f"{100 * best['value']:.1f}%"
-        name = max(best["baselines"], key=lambda one: best["baselines"][one], default=None)
+        name = max(best["baselines"], key=lambda baseline: best["baselines"][baseline], default=None)
         model = printable(best["model"])
         alone = len(accurate) == 1
         often = f"{model} was right" if alone else f"Of the models, {model} was right most often:"
@@ -100,7 +105,9 @@ def _sentences(
         are = "is" if below == 1 else "are"
         yield f"{below} of {len(models)} {are} worse than a baseline in the latest outcomes."
     pairs = [
-        pair for pair in history.pairs(*place) if pair.segment is None and FINAL in (pair.stage, *pair.same)
+        pair
+        for pair in history.pairs(*stream_partition)
+        if pair.segment is None and FINAL in (pair.stage, *pair.same)
     ]
     names = {row.model.key.model for row in models}
     decided = [pair for pair in pairs if pair.is_decided and {pair.model, pair.against} <= names]
@@ -115,8 +122,8 @@ def _sentences(
     early = [pair for pair in pairs if pair.provisional is not None and {pair.model, pair.against} <= names]
     if early and early[0].provisional is not None:
         yield f"It is too early for {'a verdict' if len(early) == 1 else 'verdicts'} about pairs of models."
-    incidents = [one for row in models for one in history.incidents.of_model(*row.model.key)]
-    at_end = sum(one.status == OPEN for one in incidents)
+    incidents = [incident for row in models for incident in history.incidents.of_model(*row.model.key)]
+    at_end = sum(incident.status == OPEN for incident in incidents)
     yield f"{counted(len(incidents), 'incident')}, {at_end or 'none'} open at the end."
 
 

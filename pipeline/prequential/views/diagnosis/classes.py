@@ -77,7 +77,7 @@ def labels_in_sets(part: StreamFacts) -> StreamFacts:
     """Return the facts of a stream of sets with the labels in its sets instead of the sets."""
     kept = ("named", "predicted", "labelled", "classes", "foreign")
     names: dict[str, Any] = {
-        field: tuple(dict.fromkeys(one for name in getattr(part, field) for one in labels_of(name)))
+        field: tuple(dict.fromkeys(label for name in getattr(part, field) for label in labels_of(name)))
         for field in kept
     }
     return replace(part, **names, at_horizon=None)
@@ -85,7 +85,7 @@ def labels_in_sets(part: StreamFacts) -> StreamFacts:
 
 def _indicators(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator[Finding]:
     """Yield a finding if all labels are 0 and 1, or booleans, as in vectors of indicators."""
-    named = {one for part in parts for one in part.named}
+    named = {class_name for part in parts for class_name in part.named}
     records = sum(part.records[LABELS] for part in parts)
     if named and named <= _INDICATORS and records >= max(least, LEAST_RECORDS):
         yield Finding(
@@ -126,13 +126,13 @@ def meaning(name: str) -> str:
     return _MEANINGS.get(plain, plain)
 
 
-def looks_alike(one: str, other: str) -> bool:
+def looks_alike(first: str, second: str) -> bool:
     """Return whether code points are needed to distinguish two names, as visible ASCII does not."""
-    return not (one + other).isascii() or _single_blanks(one) == _single_blanks(other)
+    return not (first + second).isascii() or _single_blanks(first) == _single_blanks(second)
 
 
 def _visible(text: str) -> str:
-    return "".join(one for one in text if one.isspace() or not _is_invisible(one))
+    return "".join(character for character in text if character.isspace() or not _is_invisible(character))
 
 
 def _is_invisible(character: str) -> bool:
@@ -161,41 +161,46 @@ _WAYS: tuple[tuple[str, str, Callable[[str], str]], ...] = (
 )  # fmt: skip
 
 
-def _way_of(one: str, other: str) -> tuple[str, str]:
+def _way_of(first: str, second: str) -> tuple[str, str]:
     """Return how two names with one meaning differ, and the fix."""
     for differ, fix, form in _WAYS:
-        if form(one) == form(other):
+        if form(first) == form(second):
             return differ, fix
-    plain = canonical(one)
-    if plain != canonical(other) or plain.lstrip("+-").isdigit():
+    plain = canonical(first)
+    if plain != canonical(second) or plain.lstrip("+-").isdigit():
         return "in how a number or a boolean is written", "write both in one way"
     return "in case, blanks or forms of characters", "write both in one way"
 
 
 def _forms(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator[Finding]:
-    named = dict.fromkeys(one for part in parts for one in part.named)
+    named = dict.fromkeys(class_name for part in parts for class_name in part.named)
     written = _written(parts)
     for part in parts:  # `_configured` reports a class that no record has
         if part.at_horizon is not None and part.at_horizon not in written:
             named.pop(part.at_horizon, None)
-    foreign = {one: None for part in parts for one in part.foreign if OTHER_FORM.get(one) not in named}
-    classes = [*named, *(one for one in foreign if one not in named)]
+    foreign = {
+        class_name: None
+        for part in parts
+        for class_name in part.foreign
+        if OTHER_FORM.get(class_name) not in named
+    }
+    classes = [*named, *(class_name for class_name in foreign if class_name not in named)]
     says = _meanings(classes)
     groups: dict[str, list[str]] = {}
-    for one in classes:
-        groups.setdefault(says[one], []).append(one)
+    for class_name in classes:
+        groups.setdefault(says[class_name], []).append(class_name)
     by_way: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for group in groups.values():
-        for other in group[1:]:
-            if not any(_is_said(group[0], other, part, least) for part in parts):
-                by_way.setdefault(_way_of(group[0], other), []).append((group[0], other))
+        for variant in group[1:]:
+            if not any(_is_said(group[0], variant, part, least) for part in parts):
+                by_way.setdefault(_way_of(group[0], variant), []).append((group[0], variant))
     for (differ, fix), pairs in by_way.items():
         shown = ", ".join(f"{_shown(*pair)} and {_shown(*pair[::-1])}" for pair in pairs[:_PAIRS])
         more = f" and {len(pairs) - _PAIRS} pairs more" if len(pairs) > _PAIRS else ""
-        where = _where(pairs[0], parts)
+        of_sides = _sides_of_forms(pairs[0], parts)
         yield Finding(
             "class_forms", name,
-            f"{shown}{more} count as different classes and differ only {differ}{where}: if they are one "
+            f"{shown}{more} count as different classes and differ only {differ}{of_sides}: if they are one "
             f"class, {fix} where they are written",
             differ,
         )  # fmt: skip
@@ -203,49 +208,53 @@ def _forms(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator[Find
 
 def _meanings(classes: Sequence[str]) -> dict[str, str]:
     """Return the meaning of each class: `yes` and 1 are the same if most classes are such names."""
-    plain = {one: canonical(one) for one in classes}
+    plain = {class_name: canonical(class_name) for class_name in classes}
     names = {*plain.values()}
-    binary = {one for one in names if one in _MEANINGS or one in _MEANINGS.values()}
-    return {one: meaning(one) for one in classes} if 2 * len(binary) >= len(names) else plain
+    binary = {form for form in names if form in _MEANINGS or form in _MEANINGS.values()}
+    return (
+        {class_name: meaning(class_name) for class_name in classes}
+        if 2 * len(binary) >= len(names)
+        else plain
+    )
 
 
-def _is_said(one: str, other: str, stream: StreamFacts, least: int) -> bool:
+def _is_said(first: str, second: str, stream: StreamFacts, least: int) -> bool:
     """Return whether only predictions have one form and only labels the other, and the forms look different.
 
     The finding about sets of classes then covers it.
     """
-    if looks_alike(one, other) or min(stream.records[PREDICTIONS], stream.records[LABELS]) < max(
+    if looks_alike(first, second) or min(stream.records[PREDICTIONS], stream.records[LABELS]) < max(
         least, LEAST_RECORDS
     ):
         return False
     predicted, labelled = {*stream.predicted}, {*stream.labelled}
     alone, without = predicted - labelled, labelled - predicted
-    return (one in alone and other in without) or (other in alone and one in without)
+    return (first in alone and second in without) or (second in alone and first in without)
 
 
-def _shown(name: str, other: str) -> str:
+def _shown(name: str, other_name: str) -> str:
     """Return a name, with the code points in which it differs from another one that looks alike."""
-    if not looks_alike(name, other):
+    if not looks_alike(name, other_name):
         return repr(name)
     start, end = 0, 0
-    shorter = min(len(name), len(other))
-    while start < shorter and name[start] == other[start]:
+    shorter = min(len(name), len(other_name))
+    while start < shorter and name[start] == other_name[start]:
         start += 1
-    while end < shorter - start and name[-1 - end] == other[-1 - end]:
+    while end < shorter - start and name[-1 - end] == other_name[-1 - end]:
         end += 1
-    points = [f"U+{ord(one):04X}" for one in name[start : len(name) - end]]
+    points = [f"U+{ord(character):04X}" for character in name[start : len(name) - end]]
     cut = " …" if len(points) > _POINTS else ""
     return f"{name!r} ({' '.join(points[:_POINTS])}{cut})" if points else repr(name)
 
 
-def _where(pair: tuple[str, str], parts: Sequence[StreamFacts]) -> str:
+def _sides_of_forms(pair: tuple[str, str], parts: Sequence[StreamFacts]) -> str:
     """Return whether predictions or labels have each form of a name, if that is known."""
     sides = []
-    for one in pair:
+    for class_name in pair:
         has = {
-            "predictions": any(one in part.predicted for part in parts),
-            "labels": any(one in part.labelled for part in parts),
-            "y_proba": any(one in part.foreign for part in parts),
+            "predictions": any(class_name in part.predicted for part in parts),
+            "labels": any(class_name in part.labelled for part in parts),
+            "y_proba": any(class_name in part.foreign for part in parts),
         }
         sides.append(" and ".join(side for side, is_there in has.items() if is_there))
     if not all(sides):
@@ -260,17 +269,19 @@ def _where(pair: tuple[str, str], parts: Sequence[StreamFacts]) -> str:
 
 def _probabilities(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator[Finding]:
     """Yield a finding if probabilities name none of the classes of predictions and labels."""
-    labels = {one for part in parts for one in part.classes}
-    foreign = [*dict.fromkeys(one for part in parts for one in part.foreign)]
-    given, without = (sum(part.scored[place] for part in parts) for place in (0, 1))
-    known = any(one in labels or OTHER_FORM.get(one) in labels for one in foreign)
-    if not foreign or known or given < least or without <= _WITHOUT_OWN * given:
+    labels = {class_name for part in parts for class_name in part.classes}
+    foreign = [*dict.fromkeys(class_name for part in parts for class_name in part.foreign)]
+    scored, without = (sum(part.scored[index] for part in parts) for index in (0, 1))
+    names_a_label = any(
+        class_name in labels or OTHER_FORM.get(class_name) in labels for class_name in foreign
+    )
+    if not foreign or names_a_label or scored < least or without <= _WITHOUT_OWN * scored:
         return
-    classes = [*dict.fromkeys(one for part in parts for one in part.named)]
-    which = "all" if without == given else f"{without:,} of"
+    classes = [*dict.fromkeys(class_name for part in parts for class_name in part.named)]
+    share = "all" if without == scored else f"{without:,} of"
     yield Finding(
         "y_proba", name,
-        f"y_proba of {which} {given:,} predictions names neither the class of y_pred nor that of any label: "
+        f"y_proba of {share} {scored:,} predictions names neither the class of y_pred nor that of any label: "
         f"y_proba has {quoted(foreign)}, y_pred and y_true have {quoted(classes)}. So the correct class has "
         "probability 0: use the classes of y_pred in y_proba",
     )  # fmt: skip
@@ -285,10 +296,14 @@ def _configured(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator
         return
     named = _written(parts)
     for key, wanted in (
-        ("costs", dict.fromkeys(one for part in parts for one in part.costs)),
+        ("costs", dict.fromkeys(class_name for part in parts for class_name in part.costs)),
         ("label_at_horizon", dict.fromkeys(part.at_horizon for part in parts if part.at_horizon is not None)),
     ):
-        absent = [one for one in wanted if one not in named and OTHER_FORM.get(one) not in named]
+        absent = [
+            class_name
+            for class_name in wanted
+            if class_name not in named and OTHER_FORM.get(class_name) not in named
+        ]
         if absent:
             verb = "was" if len(absent) == 1 else "were"
             yield Finding(
@@ -300,22 +315,22 @@ def _configured(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator
 
 def _written(parts: Sequence[StreamFacts]) -> dict[str, None]:
     """Return the classes that records have; if there are too many to tell apart, also configured ones."""
-    named = dict.fromkeys(one for part in parts for one in part.named)
+    named = dict.fromkeys(class_name for part in parts for class_name in part.named)
     if not all(part.predicted or part.labelled for part in parts):
         return named
-    met = {one for part in parts for one in (*part.predicted, *part.labelled)}
-    return {one: None for one in named if one in met}
+    met = {class_name for part in parts for class_name in (*part.predicted, *part.labelled)}
+    return {class_name: None for class_name in named if class_name in met}
 
 
 def _dropped(reasons: Sequence[Refusal]) -> Iterator[Finding]:
     """Yield a finding if records were dropped because of their class: measures exclude them."""
-    of_classes = [one for one in reasons if "limits.classes_per_stream" in one.sentence]
+    of_classes = [refusal for refusal in reasons if "limits.classes_per_stream" in refusal.sentence]
     if not of_classes:
         return
     limit = of_classes[0].sentence.rpartition(" ")[2]
     counted = " and ".join(
         f"{count:,} {KINDS[kind]}" for kind in (PREDICTIONS, LABELS)
-        if (count := sum(one.records for one in of_classes if one.kind == kind))
+        if (count := sum(refusal.records for refusal in of_classes if refusal.kind == kind))
     )  # fmt: skip
     yield Finding(
         "classes", None,
@@ -348,7 +363,7 @@ def mapping_findings(all_uses: Iterable[Uses], least: int = 1) -> Iterator[Findi
     for uses in all_uses:
         origin = uses.mapping.origin
         for field, met in uses.met.items():
-            absent = [one for one in uses.named(field) if one not in met]
+            absent = [class_name for class_name in uses.named(field) if class_name not in met]
             if met and absent:
                 yield _finding(
                     f"{origin.place(field, 'map')} names {quoted(absent)}, which no record has; records have "
@@ -359,9 +374,9 @@ def mapping_findings(all_uses: Iterable[Uses], least: int = 1) -> Iterator[Findi
                 side, count = ("above", scores.above) if 2 * scores.above > scores.count else (
                     "below", scores.count - scores.above
                 )  # fmt: skip
-                which = "all" if count == scores.count else f"{count:,} of"
+                share = "all" if count == scores.count else f"{count:,} of"
                 yield _finding(
-                    f"{origin.place(field, 'threshold')}: {which} {scores.count:,} scores ({scores.least:g} "
+                    f"{origin.place(field, 'threshold')}: {share} {scores.count:,} scores ({scores.least:g} "
                     f"to {scores.most:g}) are {side} the threshold {scores.threshold:g}, which is on another "
                     "scale: give the threshold on the scale of the scores"
                 )
@@ -374,13 +389,13 @@ def mapping_findings(all_uses: Iterable[Uses], least: int = 1) -> Iterator[Findi
                     yield _finding(f"{origin.place('when')}: no record has {path}")
                 continue
             sign = "=" if condition.equal else "!="
-            others = [one for one in values if one != wanted and canonical(one) == canonical(wanted)]
+            similar = [value for value in values if value != wanted and canonical(value) == canonical(wanted)]
             if condition.equal and not held:
                 there = f"records have {quoted(values)}" if values else "records have no value there"
                 yield _finding(f"{origin.place('when')}: no record has {path} = {wanted}; {there}")
-            elif others:
+            elif similar:
                 yield _finding(
-                    f"{origin.place('when')}: {path} {sign} {wanted} doesn't match {quoted(others)}, which "
+                    f"{origin.place('when')}: {path} {sign} {wanted} doesn't match {quoted(similar)}, which "
                     "records also have: values are compared as text"
                 )
 

@@ -76,8 +76,8 @@ def with_example(shard: Shard, facts: StreamFacts) -> StreamFacts:
     facts = replace(facts, ended=True)
     if not lacks_example(facts):
         return facts
-    found, ids = unpaired(shard, shard.catalog.by_name[facts.name])
-    return replace(facts, example=found, cause=likely_cause(ids))
+    example, ids = unpaired(shard, shard.catalog.by_name[facts.name])
+    return replace(facts, example=example, cause=likely_cause(ids))
 
 
 def read_by(shard: Shard) -> tuple[int, int, int]:
@@ -91,12 +91,19 @@ def since(now: StreamFacts, before: StreamFacts | None) -> StreamFacts:
     if before is None:
         return now
     counts = ("matched", "late_predictions", "late_labels", "unmatched", "after_settle")
-    known = {(one.oddity, one.kind): one.number for one in before.odd}
-    odd = (one._replace(number=one.number - known.get((one.oddity, one.kind), 0)) for one in now.odd)
+    earlier_numbers = {
+        (odd_records.oddity, odd_records.kind): odd_records.number for odd_records in before.odd
+    }
+    odd = (
+        odd_records._replace(
+            number=odd_records.number - earlier_numbers.get((odd_records.oddity, odd_records.kind), 0)
+        )
+        for odd_records in now.odd
+    )
     return replace(
         now,
         records=triple(a - b for a, b in zip(now.records, before.records)),
-        odd=tuple(one for one in odd if one.number),
+        odd=tuple(odd_records for odd_records in odd if odd_records.number),
         **{name: getattr(now, name) - getattr(before, name) for name in counts},
     )
 
@@ -117,24 +124,39 @@ def _stream(shard: Shard, stream: Stream, place_of: PlaceOf) -> StreamFacts:
     scored, foreign = _foreign(shard, stream)
     costs = (config.costs or {}).items()
     return StreamFacts(
-        name=stream.name, partition=shard.partition, task=config.task, horizon=config.label_horizon,
-        records=records, earliest=earliest, latest=latest, matched=int(streams.completed[code]),
+        name=stream.name,
+        partition=shard.partition,
+        task=config.task,
+        horizon=config.label_horizon,
+        records=records,
+        earliest=earliest,
+        latest=latest,
+        matched=int(streams.completed[code]),
         late_predictions=int(entities.late[models].sum()),
         late_labels=int(streams.late_label[code]),
         lateness=latency.quantiles(shard.state.accounts.late_latencies, np.array([code]))[0].get("p50"),
-        reused=reused_of(shard.recurrence, code), latency=meetings.latency,
-        sampled=(meetings.labelled, meetings.both), settle=config.settle,
+        reused=reused_of(shard.recurrence, code),
+        latency=meetings.latency,
+        sampled=(meetings.labelled, meetings.both),
+        settle=config.settle,
         unmatched=int(streams.unmatched_label[code]),
         waiting_labels=int(streams.waiting_labels[code]),
         after_settle=int(streams.after_settle[code]),
         first_after_settle=None if after_settle is None else place_of(*after_settle),
-        odd=tuple(_odd(shard, code, place_of)), step=_step(shard, code, place_of), predicted=predicted,
-        labelled=labelled, positive_class=config.positive_class, named=tuple(stream.class_names),
+        odd=tuple(_odd(shard, code, place_of)),
+        step=_step(shard, code, place_of),
+        predicted=predicted,
+        labelled=labelled,
+        positive_class=config.positive_class,
+        named=tuple(stream.class_names),
         costs=tuple(dict.fromkeys(name for label, row in costs for name in (label, *row))),
-        at_horizon=config.label_at_horizon, scored=scored, foreign=foreign,
+        at_horizon=config.label_at_horizon,
+        scored=scored,
+        foreign=foreign,
         classes=_classes(shard, stream),
         unseen_keys=tuple(key for key in config.segments if key in stream.unseen_keys),
-        other_keys=tuple(stream.other_keys), models=tuple(stream.models),
+        other_keys=tuple(stream.other_keys),
+        models=tuple(stream.models),
         champion=config.champion if config.compare == "champion" else None,
         lacking=tuple(_lacking(shard, stream).items()),
         estimate=config.objective.estimate if config.objective is not None else None,
@@ -158,9 +180,9 @@ def _lacking(shard: Shard, stream: Stream) -> dict[str, str]:
     for row in stream.models.values():
         if not lacking:
             break
-        for one in shard.reporter.estimates([row] if outcomes[row] else [], shown):
+        for estimate in shard.reporter.estimates([row] if outcomes[row] else [], shown):
             for name in list(lacking):
-                reason = one.state.reasons[INDEX[name]]
+                reason = estimate.state.reasons[INDEX[name]]
                 if reason in absent[name]:
                     lacking[name] = REASONS[reason]
                 else:
@@ -180,9 +202,9 @@ def _odd(shard: Shard, code: int, place_of: PlaceOf) -> Iterator[OddRecords]:
 def _step(shard: Shard, code: int, place_of: PlaceOf) -> Step | None:
     if code >= len(shard.seen.step) or not shard.seen.step[code, ROW]:
         return None
-    before, at, kind, _, earlier, later = shard.seen.step[code].tolist()
+    before, after, kind, _, earlier, later = shard.seen.step[code].tolist()
     offset = shard.first_odd.get((code, kind, STEP))
-    return Step(before, at, kind, earlier, later, None if offset is None else place_of(kind, offset))
+    return Step(before, after, kind, earlier, later, None if offset is None else place_of(kind, offset))
 
 
 def _named(shard: Shard, stream: Stream) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -195,8 +217,8 @@ def _named(shard: Shard, stream: Stream) -> tuple[tuple[str, ...], tuple[str, ..
         return (), ()
     names = list(stream.class_names)[:OTHERS]
     return (
-        tuple(name for place, name in enumerate(names) if of_predictions >> place & 1),
-        tuple(name for place, name in enumerate(names) if of_labels >> place & 1),
+        tuple(name for index, name in enumerate(names) if of_predictions >> index & 1),
+        tuple(name for index, name in enumerate(names) if of_labels >> index & 1),
     )
 
 
@@ -205,9 +227,9 @@ def _foreign(shard: Shard, stream: Stream) -> tuple[tuple[int, int], tuple[str, 
     seen, code = shard.seen, stream.code
     if code >= len(seen.scored):
         return (0, 0), ()
-    given, without = seen.scored[code].tolist()
+    scored, without = seen.scored[code].tolist()
     hashes = set(seen.foreign[code].tolist()) - {0}
-    return (given, without), tuple(shard.encoder.class_hashes.names(hashes)) if hashes else ()
+    return (scored, without), tuple(shard.encoder.class_hashes.names(hashes)) if hashes else ()
 
 
 def _classes(shard: Shard, stream: Stream) -> tuple[str, ...]:
@@ -224,20 +246,20 @@ def unpaired(shard: Shard, stream: Stream) -> tuple[Example, Unpaired]:
 
     They are those known now: pending ones, expired predictions, and the first ones of all.
     """
-    known, store = shard.state.store.ids, shard.state.store
-    count = min(len(known.stream), len(store.instances.state))
+    id_columns, store = shard.state.store.ids, shard.state.store
+    count = min(len(id_columns.stream), len(store.instances.state))
     states, first = store.instances.state[:count], store.instances.first[:count] > 0
-    ours = (known.stream[:count] == stream.code) & (known.size[:count] > 0)
+    ours = (id_columns.stream[:count] == stream.code) & (id_columns.size[:count] > 0)
     predicted = ours & ((states == WAITING) & first | (states == EXPIRED))
-    logs, some, one_of_each = shard.state.logs, [], []
-    for which, most, way in (
+    logs, ids_of_sides, one_of_each = shard.state.logs, [], []
+    for mask, most, way in (
         (predicted, _MOST_PREDICTIONS, NO_LABEL), (ours & (states == LABELLED), _MOST_LABELS, NO_PREDICTION)
     ):  # fmt: skip
-        slots = np.flatnonzero(which)
+        slots = np.flatnonzero(mask)
         slots = slots[np.argsort(store.links.deadline[slots], kind="stable")]
-        texts = [text.decode() for text in ids.texts_of(known, slots[-most:])]
+        texts = [text.decode() for text in ids.texts_of(id_columns, slots[-most:])]
         ended = first_end(logs, way, stream.code)
-        one_of_each.append(ids.text_of(known, int(slots[0])).decode() if len(slots) else ended)
-        some.append(texts if ended is None else [*texts, ended])
-    predictions, labels = some
+        one_of_each.append(ids.text_of(id_columns, int(slots[0])).decode() if len(slots) else ended)
+        ids_of_sides.append(texts if ended is None else [*texts, ended])
+    predictions, labels = ids_of_sides
     return Example(*one_of_each), Unpaired(labels, predictions)

@@ -63,11 +63,11 @@ def findings(facts: Facts, least: int = 1) -> list[Finding]:
 
 def _refused(facts: Facts) -> Refusal | None:
     """Return the invalid predictions: their number, and the most frequent reason."""
-    reasons = [one for one in facts.reasons if one.kind == PREDICTIONS]
+    reasons = [refusal for refusal in facts.reasons if refusal.kind == PREDICTIONS]
     if not reasons:
         return None
-    most = max(reasons, key=lambda one: one.records)
-    return most._replace(records=sum(one.records for one in reasons))
+    most = max(reasons, key=lambda refusal: refusal.records)
+    return most._replace(records=sum(refusal.records for refusal in reasons))
 
 
 def together(facts: Facts) -> Iterator[StreamFacts]:
@@ -78,34 +78,34 @@ def together(facts: Facts) -> Iterator[StreamFacts]:
     for name, parts in by_name(facts.streams).items():
         if name in facts.elsewhere:
             continue
-        first, *others = parts
-        instances, predictions, labels = map(sum, zip(*(one.records for one in parts)))
-        yield first if not others else replace(
+        first, *rest = parts
+        instances, predictions, labels = map(sum, zip(*(part.records for part in parts)))
+        yield first if not rest else replace(
             first,
             records=(instances, predictions, labels),
-            matched=sum(one.matched for one in parts),
-            classes=_union(one.classes for one in parts),
+            matched=sum(part.matched for part in parts),
+            classes=_union(part.classes for part in parts),
             unseen_keys=tuple(
-                key for key in first.unseen_keys if all(key in one.unseen_keys for one in others)
+                key for key in first.unseen_keys if all(key in part.unseen_keys for part in rest)
             ),
-            other_keys=_union(one.other_keys for one in parts),
-            models=_union(one.models for one in parts),
-            pairs_left_out=max(one.pairs_left_out for one in parts),
+            other_keys=_union(part.other_keys for part in parts),
+            models=_union(part.models for part in parts),
+            pairs_left_out=max(part.pairs_left_out for part in parts),
         )  # fmt: skip
 
 
 def _union(names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for some in names for name in some))
+    return tuple(dict.fromkeys(name for names_of_part in names for name in names_of_part))
 
 
-def why_nothing(facts: Facts, known: list[Finding]) -> str:
+def why_nothing(facts: Facts, findings: list[Finding]) -> str:
     """Return why nothing was evaluated, in one sentence: a missing kind of records, or the first finding."""
     for kind in (PREDICTIONS, LABELS):
         if not facts.records[kind]:
-            why = "".join(f": {one}" for one in known if one.code == "mapping")
+            why = "".join(f": {finding}" for finding in findings if finding.code == "mapping")
             return f"nothing was evaluated: there are no {KINDS[kind]}{why}"
-    if known:
-        return f"nothing was evaluated: {known[0]}"
+    if findings:
+        return f"nothing was evaluated: {findings[0]}"
     return "nothing was evaluated: no prediction has met a label"
 
 
@@ -147,9 +147,9 @@ def _unusable(facts: Facts, least: int) -> Iterator[Finding]:
         if not letters or records < least or letters < _UNUSABLE * records:
             continue
         first = max(reasons, key=lambda reason: reason.records)
-        what = f"{letters:,} of {records:,} {KINDS[kind]} are invalid; most often: {first.sentence}"
+        sentence = f"{letters:,} of {records:,} {KINDS[kind]} are invalid; most often: {first.sentence}"
         way = remedy(first.sentence)
-        yield Finding("unusable", None, f"{what} ({way})" if way else what, KINDS[kind])
+        yield Finding("unusable", None, f"{sentence} ({way})" if way else sentence, KINDS[kind])
 
 
 # ---- one stream
@@ -159,25 +159,27 @@ def _late_labels(stream: StreamFacts, least: int) -> Iterator[Finding]:
     late = stream.late_labels
     if not late or late + stream.matched < least or late <= _LATE_LABELS * (late + stream.matched):
         return
-    said = f"{late:,} labels came after the horizon of {shown_duration(stream.horizon)}"
+    sentence = f"{late:,} labels came after the horizon of {shown_duration(stream.horizon)}"
     if stream.lateness is None:
-        said += " by the stream's clock, although they were on time by their ts: "
+        sentence += " by the stream's clock, although they were on time by their ts: "
         wrong = times.has_wrong_times(stream)
-        said += "a record far ahead has moved the clock, check clocks" if wrong else "raise label_horizon"
+        sentence += "a record far ahead has moved the clock, check clocks" if wrong else "raise label_horizon"
     else:
         absurd, latency = stream.lateness > times.ABSURD, stream.horizon + times.rounded(stream.lateness)
-        said += f"; their median latency is {times.shown(latency) if absurd else shown_duration(latency)}: "
-        said += "use the same unit of ts for predictions and labels" if absurd else "raise label_horizon"
-    yield Finding("late_labels", stream.name, said)
+        sentence += (
+            f"; their median latency is {times.shown(latency) if absurd else shown_duration(latency)}: "
+        )
+        sentence += "use the same unit of ts for predictions and labels" if absurd else "raise label_horizon"
+    yield Finding("late_labels", stream.name, sentence)
 
 
 def _late_predictions(stream: StreamFacts, least: int) -> Iterator[Finding]:
     late, predictions = stream.late_predictions, stream.records[PREDICTIONS]
     if predictions >= least and late > _LATE_PREDICTIONS * predictions:
-        which = "all" if late == predictions else f"{late:,} of"
+        share = "all" if late == predictions else f"{late:,} of"
         yield Finding(
             "late_predictions", stream.name,
-            f"{which} {predictions:,} predictions were made after their labels, by ts, and don't count. "
+            f"{share} {predictions:,} predictions were made after their labels, by ts, and don't count. "
             "Set ts of predictions to when they were made, of labels to when the truth was known",
         )  # fmt: skip
 
@@ -214,11 +216,11 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
     if both and not alike:
         return
     kind, kinds = ("label", "labels") if has_sets else ("class", "classes")
-    what = (
+    summary = (
         f"some {kinds} are written in two ways" if both
         else f"no predicted {kind} occurs among the {'true ones' if has_sets else 'labels'}"
     )  # fmt: skip
-    shown, other = classes.quoted(stream.predicted), classes.quoted(stream.labelled)
+    shown, labels_shown = classes.quoted(stream.predicted), classes.quoted(stream.labelled)
     # The predictions' own form, of those with the same meaning.
     by_meaning = {classes.meaning(name): name for name in sorted(alone)}
     names = {
@@ -231,8 +233,8 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
     )  # fmt: skip
     yield Finding(
         "class_sets", stream.name,
-        f"{what}: predictions have {shown}, labels have {other}; names are compared as text, booleans as "
-        f"true and false: {fix}",
+        f"{summary}: predictions have {shown}, labels have {labels_shown}; names are compared as text, "
+        f"booleans as true and false: {fix}",
     )  # fmt: skip
 
 
@@ -241,14 +243,16 @@ def _task(stream: StreamFacts, least: int) -> Iterator[Finding]:
     if stream.task != "classification":
         return
     if len(seen) > _MANY_CLASSES and all(map(_NUMBER.fullmatch, seen)):
-        what = "whole numbers" if not any("." in name for name in seen) else "numbers"
-        said = f"{len(seen)} classes, all {what}: `task: regression` if they are numbers"
-        yield Finding("task", stream.name, said)
+        number_kind = "whole numbers" if not any("." in name for name in seen) else "numbers"
+        sentence = f"{len(seen)} classes, all {number_kind}: `task: regression` if they are numbers"
+        yield Finding("task", stream.name, sentence)
         return
     labels = {*seen, *stream.labelled}
     scores = [name for name in stream.named if name not in labels and _SCORE.fullmatch(name)]
-    if labels and len(scores) >= max(2, len(stream.named) - len(labels)) and not any(
-        map(_SCORE.fullmatch, labels)
+    if (
+        labels
+        and len(scores) >= max(2, len(stream.named) - len(labels))
+        and not any(map(_SCORE.fullmatch, labels))
     ):
         yield Finding(
             "task", stream.name,
@@ -280,8 +284,8 @@ def _lacking(stream: StreamFacts, least: int) -> Iterator[Finding]:
         by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():
         if reason in _LACKS:
-            said = f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no value"
-            yield Finding("measures", stream.name, f"{said}, because {_LACKS[reason]}", reason)
+            sentence = f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no value"
+            yield Finding("measures", stream.name, f"{sentence}, because {_LACKS[reason]}", reason)
 
 
 def _positive_class(stream: StreamFacts, least: int) -> Iterator[Finding]:
@@ -301,8 +305,8 @@ def _segments(stream: StreamFacts, least: int) -> Iterator[Finding]:
         return
     for key in stream.unseen_keys:
         seen = f"; seen: {listed(stream.other_keys)}" if stream.other_keys else ", nor any other key"
-        what = f"no record has the key `{key}` in its field segments{seen}"
-        yield Finding("segments", stream.name, what, key)
+        sentence = f"no record has the key `{key}` in its field segments{seen}"
+        yield Finding("segments", stream.name, sentence, key)
 
 
 # ---- streams together
@@ -310,12 +314,12 @@ def _segments(stream: StreamFacts, least: int) -> Iterator[Finding]:
 
 def _names(facts: Facts, least: int) -> Iterator[Finding]:
     """Yield streams with predictions and no labels, if others have labels and no predictions."""
-    predicted = [one for one in facts.streams if one.records[PREDICTIONS] and not one.records[LABELS]]
+    predicted = [part for part in facts.streams if part.records[PREDICTIONS] and not part.records[LABELS]]
     # A stream with models had predictions, maybe before this process restored it.
-    labelled = [one for one in facts.streams if one.records[LABELS] and not one.models]
+    labelled = [part for part in facts.streams if part.records[LABELS] and not part.models]
     for stream in predicted:
-        elsewhere = [other.partition for other in labelled if other.name == stream.name]
-        others = sorted({other.name for other in labelled if other.records[LABELS] >= least})
+        elsewhere = [candidate.partition for candidate in labelled if candidate.name == stream.name]
+        other_names = sorted({candidate.name for candidate in labelled if candidate.records[LABELS] >= least})
         count = stream.records[PREDICTIONS]
         if elsewhere:
             yield Finding(
@@ -323,11 +327,11 @@ def _names(facts: Facts, least: int) -> Iterator[Finding]:
                 f"its predictions are in partition {stream.partition}, its labels in {elsewhere[0]}: "
                 "all producers need the partitioner murmur2",
             )  # fmt: skip
-        elif others and count >= least:
+        elif other_names and count >= least:
             yield Finding(
                 "names", stream.name,
                 f"{count:,} predictions and no label; streams with labels and no predictions: "
-                f"{listed(others)}; "
+                f"{listed(other_names)}; "
                 "check that the field stream is the same in both",
             )  # fmt: skip
 
@@ -336,11 +340,11 @@ def _sections(facts: Facts, least: int) -> Iterator[Finding]:
     seen = sorted({stream.name for stream in facts.streams if any(stream.records)})
     if not seen or sum(facts.records) < least:
         return
-    known = {stream.name for stream in facts.streams}  # those that were restored and are silent, too
+    stream_names = {stream.name for stream in facts.streams}  # those that were restored and are silent, too
     for name in facts.configured:
-        if name not in known:
-            said = f"streams.{name}: no such stream occurs; streams: {listed(seen)}"
-            yield Finding("streams", None, said, name)
+        if name not in stream_names:
+            sentence = f"streams.{name}: no such stream occurs; streams: {listed(seen)}"
+            yield Finding("streams", None, sentence, name)
 
 
 def _compared(stream: StreamFacts, least: int) -> Iterator[Finding]:

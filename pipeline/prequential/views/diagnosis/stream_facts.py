@@ -33,7 +33,7 @@ _QUOTES = "\"'`“”‘’«»"
 class IdentifierDifference(NamedTuple):
     """The difference between ids, the fix, and an example."""
 
-    what: str
+    difference: str
     fix: str
     label: str
     prediction: str
@@ -50,55 +50,55 @@ def likely_cause(ids: Unpaired) -> IdentifierDifference | None:
     """Return the form that matches most ids of labels with ids of predictions; None if no form does.
 
     >>> likely_cause(Unpaired(["7.0", "8.0"], ["7", "8", "9"]))
-    IdentifierDifference(what='one side has decimal text', fix='write whole numbers without decimals', \
+    IdentifierDifference(difference='one side has decimal text', fix='write whole numbers without decimals', \
 label='7.0', prediction='7')
-    >>> likely_cause(Unpaired(["order-7", "order-8"], ["7", "8"])).what
+    >>> likely_cause(Unpaired(["order-7", "order-8"], ["7", "8"])).difference
     "ids of labels begin with 'order-'"
     >>> likely_cause(Unpaired(["a"], ["b"]))
     """
-    causes = [(what, fix, _pairs(ids, form)) for what, fix, form in _FORMS]
-    for owner, ours, others in (
+    causes = [(difference, fix, _pairs(ids, form)) for difference, fix, form in _FORMS]
+    for owner, ours, theirs in (
         ("labels", ids.labels, ids.predictions), ("predictions", ids.predictions, ids.labels)
     ):  # fmt: skip
         for is_prefix in (True, False):
-            found = _affix(ours, others, is_prefix=is_prefix)
-            if found is not None:
-                affix, pairs = found
+            affix_and_pairs = _affix(ours, theirs, is_prefix=is_prefix)
+            if affix_and_pairs is not None:
+                affix, pairs = affix_and_pairs
                 verb = "begin" if is_prefix else "end"
                 if owner == "predictions":
-                    pairs = [(other, one) for one, other in pairs]
-                what = f"ids of {owner} {verb} with {affix!r}"
-                causes.append((what, "add it to or remove it from the ids of one side", pairs))
-    what, fix, pairs = max(causes, key=lambda one: len(one[2]))  # the first of equal ones
+                    pairs = [(their_id, our_id) for our_id, their_id in pairs]
+                difference = f"ids of {owner} {verb} with {affix!r}"
+                causes.append((difference, "add it to or remove it from the ids of one side", pairs))
+    difference, fix, pairs = max(causes, key=lambda cause: len(cause[2]))  # the first of equal ones
     if not pairs:
-        what, fix, pairs = _of_both_affixes(ids)
-    return IdentifierDifference(what, fix, *pairs[0]) if pairs else None
+        difference, fix, pairs = _of_both_affixes(ids)
+    return IdentifierDifference(difference, fix, *pairs[0]) if pairs else None
 
 
 def _pairs(ids: Unpaired, form: Callable[[str], str]) -> list[tuple[str, str]]:
     """Return pairs of ids of labels and predictions that differ, but have the same form."""
     by_form: dict[str, str] = {}
-    for one in ids.predictions:
-        by_form.setdefault(form(one), one)
-    pairs = [(one, by_form[key]) for one in ids.labels if (key := form(one)) in by_form]
-    pairs = [(one, other) for one, other in pairs if one != other]
+    for prediction in ids.predictions:
+        by_form.setdefault(form(prediction), prediction)
+    pairs = [(label, by_form[key]) for label in ids.labels if (key := form(label)) in by_form]
+    pairs = [(label, prediction) for label, prediction in pairs if label != prediction]
     return pairs if len(pairs) >= max(_LEAST, _SHARE * len(ids.labels)) else []
 
 
 def _affix(
-    ours: Sequence[str], others: Iterable[str], *, is_prefix: bool
+    ours: Sequence[str], theirs: Iterable[str], *, is_prefix: bool
 ) -> tuple[str, list[tuple[str, str]]] | None:
     """Return the text that most of our ids have before (or after) the id of another one, and such pairs."""
-    known = set(others)
-    found: dict[str, list[tuple[str, str]]] = {}
-    for one in ours:
-        for place in range(1, len(one)):
-            rest, affix = (one[place:], one[:place]) if is_prefix else (one[:place], one[place:])
-            if rest in known:
-                found.setdefault(affix, []).append((one, rest))
-    if not found:
+    their_ids = set(theirs)
+    pairs_by_affix: dict[str, list[tuple[str, str]]] = {}
+    for our_id in ours:
+        for cut in range(1, len(our_id)):
+            rest, affix = (our_id[cut:], our_id[:cut]) if is_prefix else (our_id[:cut], our_id[cut:])
+            if rest in their_ids:
+                pairs_by_affix.setdefault(affix, []).append((our_id, rest))
+    if not pairs_by_affix:
         return None
-    affix, pairs = max(found.items(), key=lambda item: len(item[1]))
+    affix, pairs = max(pairs_by_affix.items(), key=lambda item: len(item[1]))
     share = _NEARLY_ALL if affix.isdigit() else _SHARE
     least = 2 if len(ours) > 1 else 1
     return (affix, pairs) if len(pairs) >= max(least, share * len(ours)) else None
@@ -107,22 +107,30 @@ def _affix(
 def _of_both_affixes(ids: Unpaired) -> tuple[str, str, list[tuple[str, str]]]:
     """Return ids that differ in a prefix of one side."""
     # The text before the first digit, in most ids of each side.
-    heads = (Counter(re.split(r"\d", one, maxsplit=1)[0] for one in some) for some in ids)
+    heads = (Counter(re.split(r"\d", text, maxsplit=1)[0] for text in ids_of_side) for ids_of_side in ids)
     before = [count.most_common(1)[0][0] for count in heads if count]
     if len(before) < 2 or not all(before):
         return "", "", []
-    rests = {one[len(before[1]) :]: one for one in ids.predictions if one.startswith(before[1])}
+    rests = {
+        prediction[len(before[1]) :]: prediction
+        for prediction in ids.predictions
+        if prediction.startswith(before[1])
+    }
     pairs = [
-        (one, rests[one[len(before[0]) :]]) for one in ids.labels
-        if one.startswith(before[0]) and one[len(before[0]) :] in rests
+        (label, rests[label[len(before[0]) :]]) for label in ids.labels
+        if label.startswith(before[0]) and label[len(before[0]) :] in rests
     ]  # fmt: skip
-    what = f"ids of labels begin with {before[0]!r}, ids of predictions with {before[1]!r}"
+    difference = f"ids of labels begin with {before[0]!r}, ids of predictions with {before[1]!r}"
     pairs = pairs if len(pairs) >= max(2, _NEARLY_ALL * min(len(ids.labels), len(rests))) else []
-    return what, "remove the prefix on both sides", pairs
+    return difference, "remove the prefix on both sides", pairs
 
 
 def _without_blanks(text: str) -> str:
-    return "".join(one for one in text if not one.isspace() and unicodedata.category(one) not in _UNSEEN)
+    return "".join(
+        character
+        for character in text
+        if not character.isspace() and unicodedata.category(character) not in _UNSEEN
+    )
 
 
 #: Categories of invisible characters: formats (zero-width ones), control.
@@ -149,13 +157,13 @@ def _rounded(text: str) -> str:
 
 
 def _uuid(text: str) -> str:
-    found = _UUID.fullmatch(text)
-    return found[1].replace("-", "").lower() if found else text
+    match = _UUID.fullmatch(text)
+    return match[1].replace("-", "").lower() if match else text
 
 
 def _unquoted(text: str) -> str:
-    found = _BYTES.fullmatch(text)
-    return found[2] if found else text.strip(_QUOTES)
+    match = _BYTES.fullmatch(text)
+    return match[2] if match else text.strip(_QUOTES)
 
 
 def _plain(text: str) -> str:
@@ -187,13 +195,13 @@ _FEW, _FEW_SHARE = 3, 0.01
 class Finding(NamedTuple):
     """A likely mistake. `code` is its kind; `stream` is None if it is about no single stream.
 
-    Findings `about` the same are one finding, even if the numbers in their sentences differ.
+    Findings with the same `subject` are one finding, even if the numbers in their sentences differ.
     """
 
     code: str
     stream: str | None
     sentence: str
-    about: str = ""
+    subject: str = ""
 
     def __str__(self) -> str:
         return self.sentence if self.stream is None else f"{self.stream}: {self.sentence}"
@@ -209,10 +217,10 @@ class OddRecords(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The longest step of a stream's time: from `before` to `at` (ms), the ts of a record of a kind."""
+    """The longest step of a stream's time: from `before` to `after` (ms), the ts of a record of a kind."""
 
     before: int
-    at: int
+    after: int
     kind: int
     earlier: int  # records before it, and records as late or later
     later: int
@@ -285,10 +293,10 @@ class StreamFacts:
 
 def by_name(streams: Iterable[StreamFacts]) -> dict[str, list[StreamFacts]]:
     """Return the partitions of each stream."""
-    found: dict[str, list[StreamFacts]] = {}
-    for one in streams:
-        found.setdefault(one.name, []).append(one)
-    return found
+    parts_by_name: dict[str, list[StreamFacts]] = {}
+    for part in streams:
+        parts_by_name.setdefault(part.name, []).append(part)
+    return parts_by_name
 
 
 #: Names that are listed of many.

@@ -54,47 +54,52 @@ def rounded(duration: int) -> int:
 
 def _units(stream: StreamFacts) -> Iterator[Finding]:
     """Yield times in seconds or microseconds, of all records of a kind or of a share."""
-    given = [kind for kind, count in enumerate(stream.records) if count]
+    kinds_present = [kind for kind, count in enumerate(stream.records) if count]
     for oddity, code, text in (
         (SECONDS, "seconds", "in January 1970: are they in seconds instead of milliseconds?"),
         (MICROSECONDS, "future", "in the year {}: are they in microseconds instead of milliseconds?"),
     ):
-        odd = [one for one in stream.odd if one.oddity == oddity]
-        whole = [one.kind for one in odd if one.number >= stream.records[one.kind]]
+        odd = [odd_records for odd_records in stream.odd if odd_records.oddity == oddity]
+        whole = [
+            odd_records.kind for odd_records in odd if odd_records.number >= stream.records[odd_records.kind]
+        ]
         year = 1970 + max(stream.latest) // _YEAR
         if whole:
-            which = "" if whole == given else f" of {' and '.join(KINDS[kind] for kind in whole)}"
-            yield Finding(code, stream.name, f"all ts{which} are {text.format(year)}")
-        for one in odd:
+            of_kinds = "" if whole == kinds_present else f" of {' and '.join(KINDS[kind] for kind in whole)}"
+            yield Finding(code, stream.name, f"all ts{of_kinds} are {text.format(year)}")
+        for odd_records in odd:
             # Some test streams begin at 0, and reach times that look like seconds.
-            if one.kind not in whole and max(stream.latest) >= _LEAST_MS:
-                of = stream.records[one.kind]
+            if odd_records.kind not in whole and max(stream.latest) >= _LEAST_MS:
+                total = stream.records[odd_records.kind]
                 yield Finding(
                     code, stream.name,
-                    f"{one.number:,} of {of:,} ts of {KINDS[one.kind]} ({100 * one.number / of:.2g}%) are "
-                    f"{text.format(year)} (first: {one.place}): use one unit for all ts of a field",
-                    KINDS[one.kind],
+                    f"{odd_records.number:,} of {total:,} ts of {KINDS[odd_records.kind]} "
+                    f"({100 * odd_records.number / total:.2g}%) are "
+                    f"{text.format(year)} (first: {odd_records.place}): use one unit for all ts of a field",
+                    KINDS[odd_records.kind],
                 )  # fmt: skip
 
 
 def _ahead(stream: StreamFacts) -> Iterator[Finding]:
     """Yield records whose times are far ahead of their record time, or of all other records."""
-    for one in stream.odd:
-        if one.oddity == AHEAD:
+    for odd_records in stream.odd:
+        if odd_records.oddity == AHEAD:
             yield Finding(
                 "ahead", stream.name,
-                f"{one.number:,} {KINDS[one.kind]} have a ts far ahead of the record's own time (first: "
-                f"{one.place}): check the producer's clock; one record moves the stream's clock by at most "
+                f"{odd_records.number:,} {KINDS[odd_records.kind]} have a ts far ahead of the record's own "
+                f"time (first: {odd_records.place}): check the producer's clock; "
+                "one record moves the stream's clock by at most "
                 "an hour, or label_horizon/10 if that is less",
-                KINDS[one.kind],
+                KINDS[odd_records.kind],
             )  # fmt: skip
     step = _astray(stream)
-    if step is not None and not any(one.oddity == MICROSECONDS for one in stream.odd):
-        which = f"{step.later:,} of {sum(stream.records):,} records"
+    if step is not None and not any(odd_records.oddity == MICROSECONDS for odd_records in stream.odd):
+        late_records = f"{step.later:,} of {sum(stream.records):,} records"
         yield Finding(
             "ahead", stream.name,
-            f"{which} have a ts {shown(step.at - step.before)} after all others (first: {step.place}, "
-            f"{np.datetime64(step.at, 'ms').astype('datetime64[s]')}Z): check that time",
+            f"{late_records} have a ts {shown(step.after - step.before)} after all others "
+            f"(first: {step.place}, "
+            f"{np.datetime64(step.after, 'ms').astype('datetime64[s]')}Z): check that time",
             "step",
         )  # fmt: skip
     elif max(stream.latest) >= _YEAR_2200 and max(stream.latest) < LEAST_MICROSECONDS:
@@ -122,17 +127,17 @@ has a time zone (e.g. 2026-01-05T10:10:00Z): set `timezone` for ts of prediction
 timezone: America/New_York}, or UTC if that is right
     """
     clocks = _alike(clocks)
-    aware = next((name for name, one in clocks.items() if one.counts.get("aware")), None)
-    for name, one in clocks.items():
-        naive = one.counts.get("naive", 0)
+    aware = next((name for name, clock in clocks.items() if clock.counts.get("aware")), None)
+    for name, clock in clocks.items():
+        naive = clock.counts.get("naive", 0)
         if aware is not None and naive:
-            other = "other" if aware == name else f"ts of {aware}"
+            aware_ts = "other" if aware == name else f"ts of {aware}"
             has = "times have" if aware == name else "has"
             verb = ("has", "was") if naive == 1 else ("have", "were")
             yield Finding(
                 "naive_times", None,
                 f"{naive:,} ts of {name} {verb[0]} no time zone and {verb[1]} read as UTC (e.g. "
-                f"{one.examples['naive']}), but {other} {has} a time zone (e.g. "
+                f"{clock.examples['naive']}), but {aware_ts} {has} a time zone (e.g. "
                 f"{clocks[aware].examples['aware']}): set `timezone` for ts of {name}, such as {{path: ts, "
                 "timezone: America/New_York}, or UTC if that is right",
                 name,
@@ -141,11 +146,11 @@ timezone: America/New_York}, or UTC if that is right
             ("twice", "occur twice", "each was read as the earlier of the two"),
             ("never", "don't exist, as clocks skip them,", "each was read with the offset before the change"),
         ):
-            if count := one.counts.get(kind, 0):
+            if count := clock.counts.get(kind, 0):
                 yield Finding(
                     f"{kind}_local", None,
-                    f"{count:,} of {one.counts['named']:,} local ts of {name} {occurs} in {one.zone} (e.g. "
-                    f"{one.examples[kind]}); {way}: send times in UTC or with an offset",
+                    f"{count:,} of {clock.counts['named']:,} local ts of {name} {occurs} in {clock.zone} "
+                    f"(e.g. {clock.examples[kind]});  {way}: send times in UTC or with an offset",
                     name,
                 )  # fmt: skip
 
@@ -153,13 +158,13 @@ timezone: America/New_York}, or UTC if that is right
 def _alike(clocks: Mapping[str, Clocks]) -> dict[str, Clocks]:
     """Return the clocks with one entry for inputs with the same facts, as from the same column."""
     names: list[tuple[list[str], Clocks]] = []
-    for name, one in clocks.items():
-        same = next((known for known, other in names if other == one), None)
+    for name, clock in clocks.items():
+        same = next((same_names for same_names, first_clock in names if first_clock == clock), None)
         if same is None:
-            names.append(([name], one))
+            names.append(([name], clock))
         else:
             same.append(name)
-    return {" and ".join(known): one for known, one in names}
+    return {" and ".join(same_names): clock for same_names, clock in names}
 
 
 #: The section of a mapping that was given in Python, rather than in a configuration file, begins with this.
@@ -175,25 +180,25 @@ def untimed_findings(columns: Iterable[TimeColumn]) -> Iterator[Finding]:
 that is the time, set files.predictions.ts to created_at
     """
     by_kind: dict[int, list[TimeColumn]] = {}
-    for one in columns:
-        by_kind.setdefault(one.kind, []).append(one)
+    for column in columns:
+        by_kind.setdefault(column.kind, []).append(column)
     if not by_kind:
         return
-    names = {kind: [one.name for one in some] for kind, some in by_kind.items()}
-    several = "columns" if any(len(some) > 1 for some in names.values()) else "a column"
+    names = {kind: [column.name for column in group] for kind, group in by_kind.items()}
+    several = "columns" if any(len(group) > 1 for group in names.values()) else "a column"
     if len(set(map(tuple, names.values()))) == 1:
-        who = " and ".join(KINDS[kind] for kind in names)
-        have = f"{who} have {several} {quoted(next(iter(names.values())))}"
+        kinds_named = " and ".join(KINDS[kind] for kind in names)
+        have = f"{kinds_named} have {several} {quoted(next(iter(names.values())))}"
     else:
-        have = " and ".join(f"{KINDS[kind]} have {quoted(some)}" for kind, some in names.items())
-    if any(one.section.startswith(_IN_PYTHON) for some in by_kind.values() for one in some):
-        kinds = {KINDS[kind]: {"ts": some[0]} for kind, some in names.items()}
-        same = {some[0] for some in names.values()}
+        have = " and ".join(f"{KINDS[kind]} have {quoted(group)}" for kind, group in names.items())
+    if any(column.section.startswith(_IN_PYTHON) for group in by_kind.values() for column in group):
+        kinds = {KINDS[kind]: {"ts": group[0]} for kind, group in names.items()}
+        same = {group[0] for group in names.values()}
         fix = f"pass columns={{'ts': {same.pop()!r}}}" if len(same) == 1 else f"pass columns={kinds}"
     else:
-        fix = "set " + ", ".join(f"{some[0].section}.ts to {some[0].name}" for some in by_kind.values())
-    said = f"no record has a ts, so the order of rows is that of time; {have}: if that is the time, {fix}"
-    yield Finding("untimed", None, said)
+        fix = "set " + ", ".join(f"{group[0].section}.ts to {group[0].name}" for group in by_kind.values())
+    sentence = f"no record has a ts, so the order of rows is that of time; {have}: if that is the time, {fix}"
+    yield Finding("untimed", None, sentence)
 
 
 #: Share of a stream's labels without a prediction from which on there is a finding, and their least number
@@ -206,8 +211,8 @@ ABSURD = 10 * _YEAR
 
 def never_meet(stream: StreamFacts) -> bool:
     """Return whether there are predictions and labels, no label has met a prediction, and nothing is late."""
-    some = stream.records[PREDICTIONS] and stream.records[LABELS]
-    return bool(some and not (stream.matched or stream.late_labels or stream.late_predictions))
+    has_both = stream.records[PREDICTIONS] and stream.records[LABELS]
+    return bool(has_both and not (stream.matched or stream.late_labels or stream.late_predictions))
 
 
 def may_lack_predictions(stream: StreamFacts) -> bool:
@@ -231,19 +236,19 @@ def _never(stream: StreamFacts) -> Iterator[Finding]:
     """Yield why no label has met a prediction."""
     labels, latency = stream.records[LABELS], stream.latency
     if latency is None:
-        said = f"none of {labels:,} labels has met a prediction: no instance_id is in both"
-        yield Finding("ids", stream.name, said + _example(stream))
+        sentence = f"none of {labels:,} labels has met a prediction: no instance_id is in both"
+        yield Finding("ids", stream.name, sentence + _example(stream))
         return
     labelled, both = stream.sampled
     if stream.cause is not None and both < labelled / 2:  # ids explain it
         yield from _in_part(stream, 1, None)
         return
     if abs(latency) > ABSURD:
-        if not any(one.oddity in (SECONDS, MICROSECONDS) for one in stream.odd):
-            where = "after" if latency > 0 else "before"
+        if not any(odd_records.oddity in (SECONDS, MICROSECONDS) for odd_records in stream.odd):
+            side = "after" if latency > 0 else "before"
             yield Finding(
                 "late_labels", stream.name,
-                f"none of {labels:,} labels has met a prediction: they are {shown(abs(latency))} {where} "
+                f"none of {labels:,} labels has met a prediction: they are {shown(abs(latency))} {side} "
                 "predictions with the same instance_id, by ts: use the same unit of ts for both",
             )  # fmt: skip
     elif latency > stream.horizon:
@@ -269,41 +274,41 @@ def _in_part(stream: StreamFacts, least: int, refused: Refusal | None) -> Iterat
         without += stream.waiting_labels
     if not may_lack_predictions(stream) or not without or without < _UNMATCHED * labels:
         return
-    said = f"{without:,} of {labels:,} labels ({100 * without / labels:.0f}%) have met no prediction"
+    sentence = f"{without:,} of {labels:,} labels ({100 * without / labels:.0f}%) have met no prediction"
     if cause is not None:
-        yield Finding("ids", stream.name, said + _example(stream))
+        yield Finding("ids", stream.name, sentence + _example(stream))
         return
     if without < max(least, _LEAST_UNMATCHED) or has_wrong_times(stream):
         return
     if refused is not None and refused.records >= without / 2:
         yield Finding(
             "unmatched", stream.name,
-            f"{said}: {refused.records:,} predictions are invalid, most often: {refused.sentence}",
+            f"{sentence}: {refused.records:,} predictions are invalid, most often: {refused.sentence}",
         )  # fmt: skip
         return
     labelled, both = stream.sampled
     if labelled and 1 - both / labelled < _UNMATCHED / 2:
         yield Finding(
             "unmatched", stream.name,
-            f"{said}, although predictions have their instance_ids: these predictions came more than "
+            f"{sentence}, although predictions have their instance_ids: these predictions came more than "
             f"label_horizon ({shown_duration(stream.horizon)}) after the labels, or records came far from "
             "the order of ts; check ts of both",
         )  # fmt: skip
     else:
-        yield Finding("unmatched", stream.name, said + _example(stream))
+        yield Finding("unmatched", stream.name, sentence + _example(stream))
 
 
 def _example(stream: StreamFacts) -> str:
     """Return the end of a sentence about ids that differ: the difference, and an example."""
     if stream.cause is not None:
-        what, fix, of_label, of_prediction = stream.cause
-        return f": {what}, e.g. label `{of_label}`, prediction `{of_prediction}`: {fix}"
-    said = ""
+        difference, fix, of_label, of_prediction = stream.cause
+        return f": {difference}, e.g. label `{of_label}`, prediction `{of_prediction}`: {fix}"
+    examples = ""
     if stream.example.label is not None:
-        said = f"; e.g. label `{stream.example.label}`"
+        examples = f"; e.g. label `{stream.example.label}`"
         if stream.example.prediction is not None:
-            said += f", prediction `{stream.example.prediction}`"
-    return f"{said}: use the same ids for both, and check that no predictions are missing"
+            examples += f", prediction `{stream.example.prediction}`"
+    return f"{examples}: use the same ids for both, and check that no predictions are missing"
 
 
 def _after_settle(stream: StreamFacts) -> Iterator[Finding]:

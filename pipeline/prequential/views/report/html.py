@@ -90,17 +90,22 @@ class ThinCourses(Courses):
         names = [*dict.fromkeys((*series.names, *(() if newest is None else newest.values)))]
         if self._measures is not None:
             shown = {*ranking.measures_shown(frozenset(names), None)[: self._measures], "p_per", "p_maj"}
-            names = [one for one in names if one.partition(".")[0] in shown or name == COVERAGE]
+            names = [
+                column_name
+                for column_name in names
+                if column_name.partition(".")[0] in shown or name == COVERAGE
+            ]
         end = series.before(newest)
-        places = [place for place in series.at_most(self._points) if place < end]
-        found = columns(series, places, newest, names)
+        indices = [index for index in series.at_most(self._points) if index < end]
+        course_columns = columns(series, indices, newest, names)
         # The newest value is whole, because the page shows it next to the chart.
-        kept = len(found["t"]) - (newest is not None)
-        found["values"] = {
-            one: [None if value is None else float(f"{value:.5g}") for value in values[:kept]] + values[kept:]
-            for one, values in found["values"].items()
+        kept = len(course_columns["t"]) - (newest is not None)
+        course_columns["values"] = {
+            column_name: [None if value is None else float(f"{value:.5g}") for value in values[:kept]]
+            + values[kept:]
+            for column_name, values in course_columns["values"].items()
         }
-        return {"from": 0, **found}
+        return {"from": 0, **course_columns}
 
 
 def page(
@@ -112,14 +117,14 @@ def page(
     style = files["uPlot.min.css"] + files["style.css"]
     scripts = [files["uPlot.iife.min.js"], bundle(files)]
     shell = sum(len(text.encode()) for text in (style, *scripts))
-    said = list(findings)
-    if len(said) > _FINDINGS:
-        said[_FINDINGS:] = [f"… and {len(said) - _FINDINGS:,} more of the kind"]
-    fixed = _bytes_of({"title": title, "findings": said}) + len(html.escape(title).encode())
+    sentences = list(findings)
+    if len(sentences) > _FINDINGS:
+        sentences[_FINDINGS:] = [f"… and {len(sentences) - _FINDINGS:,} more of the kind"]
+    fixed = _bytes_of({"title": title, "findings": sentences}) + len(html.escape(title).encode())
     gate = gate_page(history, None, conditions)
     gate["checks"] = fit(gate["checks"], most * _GATE_SHARE)
     gate["promotions"] = fit(gate["promotions"], most * _GATE_SHARE)
-    data = _data(history, title, said, gate, most - shell - _RESERVE - fixed).decode()
+    data = _data(history, title, sentences, gate, most - shell - _RESERVE - fixed).decode()
     data = data.replace("<", "\\u003c")  # it can't end its element
     policy = (
         "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
@@ -167,17 +172,20 @@ def _data(
     table = overview.page(ranking.Choice(), now, 0, 1)
     table["rows"] = fit((overview.row(row, table["measures"], now) for row in rows), budget * _ROWS_SHARE)
     streams = by_stream(rows)
-    of_streams = (overview.plots({place: of}, None, now)[0] for place, of in streams.items())
+    of_streams = (
+        overview.plots({stream_partition: rows_of_stream}, None, now)[0]
+        for stream_partition, rows_of_stream in streams.items()
+    )
     table["plots"] = fit(of_streams, budget * _PLOTS_SHARE)
     table["less_is_better"] = list(LESS_IS_BETTER)
     table["verdict"] = list(verdict_of(history, rows))
     # Other ways to sort need data that is removed.
-    known = {"newest alarm", "fewest outcomes", "name", *table["measures"]}
+    sortable = {"newest alarm", "fewest outcomes", "name", *table["measures"]}
     table["options"] = {
-        "by": [way for way in table["options"]["by"] if way in known], "stages": [], "estimators": [],
+        "by": [way for way in table["options"]["by"] if way in sortable], "stages": [], "estimators": [],
     }  # fmt: skip
     courses = ThinCourses(history, _POINTS)
-    worst = [one.id for one in worst_first(history.incidents.all())]
+    worst = [incident.id for incident in worst_first(history.incidents.all())]
     incidents = fit((incident_page(history, name, courses) for name in worst), budget * _INCIDENTS_SHARE)
     pairs = fit(_pair_pages(history, rows), budget * _PAIRS_SHARE)
     listed = incident_list(history)
@@ -190,7 +198,9 @@ def _data(
     more = fit((incident_page(history, name, courses) for name in further), budget - spent)
     incidents += more
     models = _further(history, rows, whole, budget - spent - sum(map(_bytes_of, more)))
-    shown = len({(one["stream"], one["model"], one["partition"]) for one in models})
+    shown = len(
+        {(model_data["stream"], model_data["model"], model_data["partition"]) for model_data in models}
+    )
     left_out = None
     if shown < len(rows):
         left_out = f"the report has room for pages of the {shown:,} worst of {len(rows):,} models"
@@ -205,8 +215,15 @@ def _data(
         "split": sorted(history.misplaced)[:5], "findings": findings, "left_out": left_out,
     }  # fmt: skip
     return msgspec.json.encode(
-        {"board": board, "overview": table, "models": models, "pairs": pairs,
-         "incident_list": listed, "incidents": incidents, "gate": gate}
+        {
+            "board": board,
+            "overview": table,
+            "models": models,
+            "pairs": pairs,
+            "incident_list": listed,
+            "incidents": incidents,
+            "gate": gate,
+        }
     )
 
 
@@ -231,21 +248,21 @@ def fit(parts: Iterable[dict[str, Any]], budget: float) -> list[dict[str, Any]]:
     return fitting
 
 
-def _made(
+def _page_of_model(
     history: History, detail: Detail, key: ModelKey, estimator: str | None = None, segment: str | None = None
 ) -> dict[str, Any]:
     """Return the page of a model with this much detail."""
-    told = model_page(
+    page_data = model_page(
         history, key, estimator, segment, ThinCourses(history, detail.points, detail.measures)
     )
-    told["alarms"] = told["alarms"][: detail.alarms]
+    page_data["alarms"] = page_data["alarms"][: detail.alarms]
     for name in ("marks", "bands"):
-        told[name] = told[name][-detail.alarms :]
+        page_data[name] = page_data[name][-detail.alarms :]
     room = detail.alarms  # of all incidents, the newest first
-    for incident in told["incidents"]:
+    for incident in page_data["incidents"]:
         incident["alarms"] = incident["alarms"][:room]
         room -= len(incident["alarms"])
-    return told
+    return page_data
 
 
 def _detail(history: History, keys: list[ModelKey], budget: float) -> Detail:
@@ -254,16 +271,16 @@ def _detail(history: History, keys: list[ModelKey], budget: float) -> Detail:
     def size(detail: Detail) -> int:
         """About how many bytes all models would take."""
         tried = keys[:: max(1, len(keys) // _TRIED)][:_TRIED]
-        return len(keys) * max((_bytes_of(_made(history, detail, key)) for key in tried), default=0)
+        return len(keys) * max((_bytes_of(_page_of_model(history, detail, key)) for key in tried), default=0)
 
-    return next((one for one in _DETAILS if size(one) <= budget), _DETAILS[-1])
+    return next((candidate for candidate in _DETAILS if size(candidate) <= budget), _DETAILS[-1])
 
 
 def _models(history: History, rows: list[ranking.RankedModel], budget: float) -> list[dict[str, Any]]:
     """Return the pages of models as they are shown, the worst first."""
     keys = [row.model.key for row in rows]
     detail = _detail(history, keys, budget)
-    return fit((_made(history, detail, key) for key in keys), budget)
+    return fit((_page_of_model(history, detail, key) for key in keys), budget)
 
 
 def _further(
@@ -274,17 +291,32 @@ def _further(
     if len(pages) == len(rows):
         detail = _detail(history, keys, budget + sum(map(_bytes_of, pages)))
         further = [
-            (key, name, None) for key, one in zip(keys, pages) for name in one["estimators"]
-            if name != one["estimator"]
+            (key, name, None)
+            for key, page_data in zip(keys, pages)
+            for name in page_data["estimators"]
+            if name != page_data["estimator"]
         ]
         of_segments = [
-            (key, one["estimator"], name) for key, one in zip(keys, pages) for name in one["segments"]
+            (key, page_data["estimator"], name)
+            for key, page_data in zip(keys, pages)
+            for name in page_data["segments"]
         ]
-        pages = pages + fit((_made(history, detail, *one) for one in (*further, *of_segments)), budget)
-    for one in pages:
-        alike = [other for other in pages if all(other[name] == one[name] for name in ModelKey._fields)]
-        one["estimators"] = sorted({other["estimator"] for other in alike if other["segment"] is None})
-        one["segments"] = sorted({other["segment"] for other in alike if other["segment"] is not None})
+        pages = pages + fit(
+            (_page_of_model(history, detail, *page_choice) for page_choice in (*further, *of_segments)),
+            budget,
+        )
+    for page_data in pages:
+        alike = [
+            alike_page
+            for alike_page in pages
+            if all(alike_page[name] == page_data[name] for name in ModelKey._fields)
+        ]
+        page_data["estimators"] = sorted(
+            {alike_page["estimator"] for alike_page in alike if alike_page["segment"] is None}
+        )
+        page_data["segments"] = sorted(
+            {alike_page["segment"] for alike_page in alike if alike_page["segment"] is not None}
+        )
     return pages
 
 
@@ -295,12 +327,12 @@ def _pair_pages(history: History, rows: list[ranking.RankedModel]) -> Iterator[d
     for stream, partition in streams:
         pairs = history.pairs(stream, partition)
         for pair in sorted(pairs, key=lambda pair: (pair.segment is not None, not pair.is_decided)):
-            about = PairKey(
+            pair_key = PairKey(
                 stream, partition, pair.model, pair.against, pair.segment, pair.stage, pair.loss, ""
             )
-            if about not in seen:
-                seen.add(about)
-                yield pair_page(history, about, ThinCourses(history, _POINTS))
+            if pair_key not in seen:
+                seen.add(pair_key)
+                yield pair_page(history, pair_key, ThinCourses(history, _POINTS))
 
 
 def _source(text: str) -> str:
@@ -311,8 +343,10 @@ def _source(text: str) -> str:
 
 #: The topics of messages that a report shows.
 _TOPICS: dict[type[object], str] = {
-    outputs.Metrics: specs.METRICS, outputs.Comparison: specs.COMPARISONS,
-    outputs.Alarm: specs.DRIFT_ALARMS, outputs.Incident: specs.INCIDENTS,
+    outputs.Metrics: specs.METRICS,
+    outputs.Comparison: specs.COMPARISONS,
+    outputs.Alarm: specs.DRIFT_ALARMS,
+    outputs.Incident: specs.INCIDENTS,
 }
 
 
@@ -345,8 +379,10 @@ class Report:
         """Return what the report's first screen shows, as plain values for JSON."""
         overview, now = Overview(self.history), self.history.newest_ts
         rows = overview.rows(ranking.Choice(), now)
-        known = frozenset(name for row in rows if row.reading is not None for name in row.reading.measures)
-        names = ranking.measures_shown(known, None)
+        measure_names = frozenset(
+            name for row in rows if row.reading is not None for name in row.reading.measures
+        )
+        names = ranking.measures_shown(measure_names, None)
         return {
             "verdict": list(verdict_of(self.history, rows)),
             "models": [overview.row(row, names, now) for row in rows],

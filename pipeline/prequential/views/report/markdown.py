@@ -58,25 +58,28 @@ class Challenge(NamedTuple):
                 fits = chosen.choose("segment", key.segment or "")
             else:
                 fits = key.segment is None
-            fits = fits and any(chosen.choose("stage", one, FINAL) for one in (key.stage, *newest.same))
+            fits = fits and any(chosen.choose("stage", stage, FINAL) for stage in (key.stage, *newest.same))
             fits = fits and chosen.choose("loss", key.loss, "error") and chosen.choose("stream", key.stream)
             # All partitions together have no recent verdict.
             if not fits or not recent or key.model == key.against:
                 continue
-            for model, other, leads in (
+            for model, rival, leads in (
                 (key.model, key.against, VERDICTS[A_BETTER]), (key.against, key.model, VERDICTS[B_BETTER]),
             ):  # fmt: skip
                 if (
-                    fnmatchcase(model, self.model) and not is_baseline(model)
-                    and chosen.choose_model("against", other)
+                    fnmatchcase(model, self.model)
+                    and not is_baseline(model)
+                    and chosen.choose_model("against", rival)
                 ):
                     verdict, since = recent.get("verdict"), recent.get("since")
-                    where = f"{key.stream} / {model} against {other}, {key.stage}, {key.loss}"
-                    better = None if verdict == VERDICTS[UNDECIDED] else model if verdict == leads else other
-                    said = f"{where}: {lately(better, since)}"
+                    subject = f"{key.stream} / {model} against {rival}, {key.stage}, {key.loss}"
+                    better = None if verdict == VERDICTS[UNDECIDED] else model if verdict == leads else rival
+                    sentence = f"{subject}: {lately(better, since)}"
                     if newest.provisional is not None:
-                        said += f"; {comparing.waiting_in_words(newest.provisional, key.model, key.against)}"
-                    answers.append(Answer(verdict != leads, said))
+                        sentence += (
+                            f"; {comparing.waiting_in_words(newest.provisional, key.model, key.against)}"
+                        )
+                    answers.append(Answer(verdict != leads, sentence))
         return answers or [Answer(True, f"`{self.text}`: no pair of models that it is about is compared")]
 
 
@@ -135,14 +138,14 @@ class Condition(NamedTuple):
             if reading is None:
                 continue
             segment = f" {sequence.segment}" if sequence.segment is not None else ""
-            where = f"{key.stream} / {key.model}{segment}, {sequence.stage}, {sequence.estimator}"
+            subject = f"{key.stream} / {key.model}{segment}, {sequence.stage}, {sequence.estimator}"
             values = {**reading.measures, "outcomes": reading.outcomes, "n": reading.n}
             measured = values.get(self.measure)
             if measured is None:
                 reason = reading.undefined.get(self.measure, "not among the measures of its messages")
-                yield Answer(True, f"{where}: {self.measure} has no value ({reason})")
+                yield Answer(True, f"{subject}: {self.measure} has no value ({reason})")
             else:
-                yield Answer(self._holds(measured), f"{where}: {self.measure} {measured:.6g}")
+                yield Answer(self._holds(measured), f"{subject}: {self.measure} {measured:.6g}")
 
     def _holds(self, value: float) -> bool:
         return _OPERATORS[self.sign](value, self.bound)
@@ -160,26 +163,33 @@ class Condition(NamedTuple):
 
     def _sequences(self, row: RankedModel) -> list[state.SequenceName]:
         """Those that are chosen; else of the whole stream, as it is shown, over all history."""
-        chosen, known = self.selectors, row.model.sequences
+        chosen, model_sequences = self.selectors, row.model.sequences
         sequences = []
-        for one in known:
+        for sequence_name in model_sequences:
             if "segment" in chosen:
-                fits = one.segment is not None and chosen.choose("segment", one.segment)
+                fits = sequence_name.segment is not None and chosen.choose("segment", sequence_name.segment)
             else:
-                fits = one.segment is None
+                fits = sequence_name.segment is None
             if "stage" in chosen:
-                fits &= any(chosen.choose("stage", name) for name in row.model.stages_of(one))
+                fits &= any(chosen.choose("stage", name) for name in row.model.stages_of(sequence_name))
             else:
-                fits &= row.sequence is not None and one.stage == row.sequence.stage
+                fits &= row.sequence is not None and sequence_name.stage == row.sequence.stage
             if "estimator" in chosen:
-                fits &= chosen.choose("estimator", one.estimator)
+                fits &= chosen.choose("estimator", sequence_name.estimator)
             else:
-                has_all = one._replace(segment=None, estimator="all") in known
+                has_all = sequence_name._replace(segment=None, estimator="all") in model_sequences
                 usual = "all" if has_all or row.sequence is None else row.sequence.estimator
-                fits &= one.estimator == usual
+                fits &= sequence_name.estimator == usual
             if fits:
-                sequences.append(one)
-        return sorted(sequences, key=lambda one: (one.segment or "", one.stage, one.estimator))
+                sequences.append(sequence_name)
+        return sorted(
+            sequences,
+            key=lambda sequence_name: (
+                sequence_name.segment or "",
+                sequence_name.stage,
+                sequence_name.estimator,
+            ),
+        )
 
 
 def parse_condition(text: str) -> Condition | Challenge:
@@ -204,10 +214,10 @@ def parse_condition(text: str) -> Condition | Challenge:
     if match is None:
         raise UsageError(f"--fail-if {text!r}: {_EXAMPLE}")
     name = match["name"]
-    known = (*NAMES, *_COUNTS)
-    if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+    valid_names = (*NAMES, *_COUNTS)
+    if name not in valid_names:
+        near = difflib.get_close_matches(name, valid_names, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(valid_names)}"
         raise UsageError(f"--fail-if {text!r}: no measure {name!r}; {hint}")
     try:
         bound = float(match["bound"])
@@ -216,23 +226,23 @@ def parse_condition(text: str) -> Condition | Challenge:
     if bound - bound != 0:  # not a finite number
         raise UsageError(f"--fail-if {text!r}: {match['bound']!r} is no number")
     selectors = _selectors(text, match["where"] or "", _SELECTORS)
-    if other := sorted(selectors.keys() - _OF_COUNTS.get(name, _SELECTORS)):
+    if unfit := sorted(selectors.keys() - _OF_COUNTS.get(name, _SELECTORS)):
         expected = ", ".join(_OF_COUNTS[name])
-        raise UsageError(f"--fail-if {text!r}: {name} can't be chosen by {other[0]}; expected {expected}")
+        raise UsageError(f"--fail-if {text!r}: {name} can't be chosen by {unfit[0]}; expected {expected}")
     return Condition(text.strip(), name, selectors, match["sign"], bound)
 
 
-def _selectors(text: str, where: str, known: Sequence[str]) -> _Selectors:
+def _selectors(text: str, selection: str, selector_names: Sequence[str]) -> _Selectors:
     selectors = _Selectors()
-    place = 0
-    while place < len(where):
-        match = _SELECTION.match(where, place)
-        if match is None or match["name"] not in known:
-            what = match["name"] if match else where[place:].strip()
-            names = ", ".join(known)
-            raise UsageError(f"--fail-if {text!r}: {what!r} is no selector; expected NAME=VALUE of {names}")
+    position = 0
+    while position < len(selection):
+        match = _SELECTION.match(selection, position)
+        if match is None or match["name"] not in selector_names:
+            unread = match["name"] if match else selection[position:].strip()
+            names = ", ".join(selector_names)
+            raise UsageError(f"--fail-if {text!r}: {unread!r} is no selector; expected NAME=VALUE of {names}")
         selectors[match["name"]] = match["plain"] if match["quoted"] is None else match["quoted"]
-        place = match.end()
+        position = match.end()
     return selectors
 
 
@@ -241,6 +251,7 @@ _MODELS, _FAILURES, _MEASURES = 30, 20, 5
 
 #: Runs of backticks: what is between a longer one is code.
 _TICKS = re.compile("`+")
+
 
 def markdown(history: History, title: str = "", conditions: Sequence[Condition | Challenge] = ()) -> str:
     """Conditions with what they say, models the worst first, which is better, alarms and incidents.
@@ -255,17 +266,22 @@ def _lines(history: History, title: str, conditions: Sequence[Condition | Challe
     yield ""
     for condition in conditions:
         answers = condition.check(history)
-        failed = [one for one in answers if one.failed]
+        failed = [answer for answer in answers if answer.failed]
         mark = "❌ fails" if failed else "✅ passes"
         yield f"- {mark} {code(condition.text)}: {len(failed):,} of {len(answers):,} fail"
-        yield from (f"  - {code(one.sentence)}" for one in failed[:_FAILURES])
+        yield from (f"  - {code(answer.sentence)}" for answer in failed[:_FAILURES])
         if len(failed) > _FAILURES:
             yield f"  - … and {len(failed) - _FAILURES:,} more"
     if conditions:
         yield ""
     yield from _table(history)
-    places = sorted({(key.stream, key.partition) for key in history.models})
-    pairs = [pair for place in places for pair in history.pairs(*place) if pair.segment is None]
+    stream_partitions = sorted({(key.stream, key.partition) for key in history.models})
+    pairs = [
+        pair
+        for stream_partition in stream_partitions
+        for pair in history.pairs(*stream_partition)
+        if pair.segment is None
+    ]
     heading, *lines = list(comparing.report(pairs)) or [""]
     yield from _section(heading.capitalize(), (f"- {code(line.strip())}" for line in lines))
     yield from _section("Compared with their first outcomes", _referred(history))
@@ -276,14 +292,14 @@ def _lines(history: History, title: str, conditions: Sequence[Condition | Challe
     silent = list(_silent(history))
     yield from _section(f"Models without new outcomes: {len(silent):,}", silent)
     alarms = {key: sum(past.alarm_counts.values()) for key, past in history.past.items() if past.alarm_counts}
-    most = sorted(alarms.items(), key=lambda one: (-one[1], one[0]))
-    said = (f"- {code(f'{key.stream} / {key.model}')}: {count:,}" for key, count in most)
+    most = sorted(alarms.items(), key=lambda item: (-item[1], item[0]))
+    lines_shown = (f"- {code(f'{key.stream} / {key.model}')}: {count:,}" for key, count in most)
     incidents = history.incidents.all()
-    raised, within = sum(alarms.values()), sum(one.alarm_count for one in incidents)
+    raised, within = sum(alarms.values()), sum(incident.alarm_count for incident in incidents)
     belong = f", {min(raised, within):,} of them in incidents" if incidents else ""
-    yield from _section(f"Drift alarms: {raised:,}{belong}", said)
-    said = (f"- {code(status.sentence(one))}" for one in incidents)
-    yield from _section(f"Incidents: {len(incidents):,}", said)
+    yield from _section(f"Drift alarms: {raised:,}{belong}", lines_shown)
+    lines_shown = (f"- {code(status.sentence(incident))}" for incident in incidents)
+    yield from _section(f"Incidents: {len(incidents):,}", lines_shown)
 
 
 def _section(heading: str, lines: Iterable[str]) -> Iterator[str]:
@@ -296,8 +312,8 @@ def _section(heading: str, lines: Iterable[str]) -> Iterator[str]:
 def _table(history: History) -> Iterator[str]:
     overview = Overview(history)
     rows = overview.rows(Choice(estimator="all"), history.newest_ts)
-    known = {name for row in rows if row.reading is not None for name in row.reading.measures}
-    names = measures_shown(known, None)[:_MEASURES]
+    measure_names = {name for row in rows if row.reading is not None for name in row.reading.measures}
+    names = measures_shown(measure_names, None)[:_MEASURES]
     yield _row(["stream", "model", "stage", "estimator", "outcomes", *names])
     yield _row([*["---"] * 4, *["---:"] * (1 + len(names))])
     for row in rows[:_MODELS]:
@@ -306,7 +322,7 @@ def _table(history: History) -> Iterator[str]:
         values = row.reading.measures
         model = code(row.model.key.model) + (" (baseline)" if is_baseline(row.model.key.model) else "")
         stage = measures.stage_in_words(row.sequence.stage, row.reading.same)
-        below = {one.measure for one in missed(history, row)}
+        below = {missed_bound.measure for missed_bound in missed(history, row)}
         yield _row([
             code(row.model.key.stream), model, code(stage), code(row.sequence.estimator),
             f"{row.reading.outcomes:,}",
@@ -330,10 +346,10 @@ def _expected(history: History) -> Iterator[str]:
 def _referred(history: History) -> Iterator[str]:
     """Yield models compared with their first outcomes, by the estimator that is shown of them."""
     for row in Overview(history).rows(Choice(), history.newest_ts):
-        said = None if row.reading is None else comparing.main_one(row.reading.reference)
-        if said is not None and row.sequence is not None:
+        comparison = None if row.reading is None else comparing.main_comparison(row.reading.reference)
+        if comparison is not None and row.sequence is not None:
             key = row.model.key
-            yield f"- {code(f'{key.stream} / {key.model}')}, {row.sequence.estimator}: {said}"
+            yield f"- {code(f'{key.stream} / {key.model}')}, {row.sequence.estimator}: {comparison}"
 
 
 def _silent(history: History) -> Iterator[str]:

@@ -163,8 +163,8 @@ class OpenIncidents:
 
     def add(self, message: Incident, time: int) -> None:
         """Add a message; a repeated or late message changes nothing."""
-        known = self._open.get(message.id)
-        if known is not None and known.message.revision > message.revision:
+        stored = self._open.get(message.id)
+        if stored is not None and stored.message.revision > message.revision:
             return
         self._open.pop(message.id, None)
         if message.status != CLOSED:
@@ -174,26 +174,26 @@ class OpenIncidents:
 
     def has_open(self) -> bool:
         """Return whether an incident is open."""
-        return any(one.message.status == OPEN for one in self._open.values())
+        return any(shown_incident.message.status == OPEN for shown_incident in self._open.values())
 
     def newest_first(self) -> list[ShownIncident]:
         """Return all incidents that are open or have recovered, the newest first."""
         return list(reversed(self._open.values()))
 
 
-def incident_line(incident: ShownIncident, now: int, width: int, whose: str = "") -> Text:
-    """Return an incident as one line: the name `whose`, its levels, start, status, id, and causes."""
+def incident_line(incident: ShownIncident, now: int, width: int, subject: str = "") -> Text:
+    """Return an incident as one line: the name `subject`, its levels, start, status, id, and causes."""
     message = incident.message
-    where = [] if message.segment is None else [printable(message.segment)]
+    segment_words = [] if message.segment is None else [printable(message.segment)]
     point = message.change_point
     began = f"outcome {point['outcome']:,}" if message.untimed else moment(point["ts"], now)
-    what = [
+    details = [
         f"{levels_in_words(message)} since {began}",
         f"{standing_in_words(message)} ({printable(message.id[:ID])})",
-        *where,
+        *segment_words,
         ", ".join(map(cause_in_words, message.causes[:2])), counted(message.alarm_count, "alarm"),
     ]  # fmt: skip
-    line = Text("  ".join(["", *([whose] if whose else []), *what]))
+    line = Text("  ".join(["", *([subject] if subject else []), *details]))
     line.stylize("yellow" if message.status == OPEN else "")
     line.truncate(width, overflow="ellipsis")
     return line

@@ -59,7 +59,9 @@ class Ranking:
     """The models of a state in the order of a choice."""
 
     def __init__(
-        self, state: WatchState, urgency: Callable[[RankedModel], tuple[Any, ...]] = lambda row: (),
+        self,
+        state: WatchState,
+        urgency: Callable[[RankedModel], tuple[Any, ...]] = lambda row: (),
         live: bool = True,
     ) -> None:
         self._state = state
@@ -95,11 +97,11 @@ class Ranking:
 
     def _sequence(self, model: ModelState) -> SequenceName | None:
         """Return the sequence of a model that is shown: the chosen one, or else the nearest one."""
-        known = self._shown.get(model.key)
-        if known is not None and known[1:] == (model.generation, self.choice):
-            return known[0]
+        cached = self._shown.get(model.key)
+        if cached is not None and cached[1:] == (model.generation, self.choice):
+            return cached[0]
         whole = [sequence for sequence in model.sequences if sequence.segment is None]
-        sequence = min(whole, key=lambda one: self._distance(model, one), default=None)
+        sequence = min(whole, key=lambda candidate: self._distance(model, candidate), default=None)
         self._shown[model.key] = sequence, model.generation, self.choice
         return sequence
 
@@ -159,21 +161,21 @@ def look_by_name(models: Iterable[str]) -> dict[str, int]:
     {'nb': 0, 'tree': 1}
     """
     names = sorted({name for name in models if not is_baseline(name)})
-    return {name: place for place, name in enumerate(names)}
+    return {name: index for index, name in enumerate(names)}
 
 
 def _badness(reading: Reading | None, by: str | None) -> tuple[int, float]:
     """Return a sort key: first readings with the first measure, the worst first; then with the next one."""
     wanted = COMPARED if by is None else (by, *COMPARED)
     if reading is not None:
-        for place, measure in enumerate(wanted):
+        for rank, measure in enumerate(wanted):
             value = reading.measures.get(measure)
             if value is not None:
-                return place, MEASURES[measure].goodness(value) if measure in MEASURES else value
+                return rank, MEASURES[measure].goodness(value) if measure in MEASURES else value
     return len(wanted), 0.0
 
 
-def measures_shown(known: Set[str], by: str | None) -> list[str]:
+def measures_shown(measure_names: Set[str], by: str | None) -> list[str]:
     """Return the measures for columns: the one that sorts the table, then the usual ones, then the rest.
 
     >>> measures_shown({"rmse", "kappa", "accuracy", "ece", "mae"}, "ece")
@@ -181,8 +183,8 @@ def measures_shown(known: Set[str], by: str | None) -> list[str]:
     """
     of_classes, of_numbers = COLUMNS[CLASSIFICATION], COLUMNS[REGRESSION]
     both = [*of_classes, *COLUMNS[MULTILABEL], *of_numbers]
-    if not known.isdisjoint(OF_NUMBERS):  # there may be models of both tasks: alternate between them
+    if not measure_names.isdisjoint(OF_NUMBERS):  # there may be models of both tasks: alternate between them
         turns = [name for pair in zip(of_classes, of_numbers) for name in pair]
         both = [*turns, *of_classes[len(of_numbers) :], *COLUMNS[MULTILABEL]]
     first = [by] if by in NAMES else []
-    return [name for name in dict.fromkeys([*first, *both, *NAMES]) if name in known] or ["accuracy"]
+    return [name for name in dict.fromkeys([*first, *both, *NAMES]) if name in measure_names] or ["accuracy"]

@@ -73,28 +73,35 @@ def detail(row: ranking.RankedModel, state: WatchState, by: str | None, now: int
     """Return a model's messages, segments, coverage and alarms, to be printed; `now` in epoch ms."""
     model, reading, shown = row.model, row.reading, row.sequence
     readings = {sequence: state.reading(newest) for sequence, newest in model.sequences.items()}
-    known = {name for one in readings.values() if one is not None for name in one.measures}
-    names = ranking.measures_shown(known, by)[: max(1, (width - _NAMES_WIDTH) // _MEASURE)]
-    whole = {sequence: one for sequence, one in readings.items() if sequence.segment is None}
+    measure_names = {
+        name
+        for newest_reading in readings.values()
+        if newest_reading is not None
+        for name in newest_reading.measures
+    }
+    names = ranking.measures_shown(measure_names, by)[: max(1, (width - _NAMES_WIDTH) // _MEASURE)]
+    whole = {
+        sequence: newest_reading for sequence, newest_reading in readings.items() if sequence.segment is None
+    }
     segments = {
         sequence: readings[sequence]
-        for sequence in sorted(model.sequences, key=lambda one: one.segment or "")
+        for sequence in sorted(model.sequences, key=lambda name: name.segment or "")
         if shown is not None and sequence.segment is not None and sequence[1:] == shown[1:]
     }
-    whose = ""
+    of_sequence = ""
     if shown is not None:
         stage, *same = model.stages_of(shown)
-        whose = f": {measures.stage_in_words(stage, same)}, {shown.estimator}"
+        of_sequence = f": {measures.stage_in_words(stage, same)}, {shown.estimator}"
     expected_ones = [Text(line) for line in expected_lines(model)]
     if expected_ones:
         expected_ones.append(Text(expected.ASSUMPTION, style="dim"))
     sections: list[tuple[str, list[Any]]] = [
-        (_CHANGES_TITLE, [change_line(one, now, width) for one in shown_changes(model)]),
+        (_CHANGES_TITLE, [change_line(change, now, width) for change in shown_changes(model)]),
         ("stages and estimators", [_estimates(whole, names)] if whole else []),
         ("comparisons", list(_comparisons(state.pairs(model.key.stream, model.key.partition), model))),
         ("expected until labels come", expected_ones),
-        (f"measures{whose}", [_measures(reading, width)] if reading is not None else []),
-        (f"segments{whose}", [_estimates(segments, names)] if segments else []),
+        (f"measures{of_sequence}", [_measures(reading, width)] if reading is not None else []),
+        (f"segments{of_sequence}", [_estimates(segments, names)] if segments else []),
         ("counts", [_numbers(reading.counts)] if reading is not None and reading.counts else []),
         ("coverage", list(_coverage(coverage_of(model), rows if model.untimed else duration))),
         ("alarms, each", list(_alarms(model.changes.newest_first()))),
@@ -155,30 +162,30 @@ def _comparisons(pairs: Iterable[Pair], model: ModelState) -> Iterator[Text]:
 
 def _measures(reading: Reading, width: int) -> Columns:
     """Return the measures in as many columns as fit; a measure without a value has the reason."""
-    known = [name for name in NAMES if name in reading.measures or name in reading.undefined]
+    declared = [name for name in NAMES if name in reading.measures or name in reading.undefined]
     cells = []
-    for name in dict.fromkeys([*known, *reading.measures]):
+    for name in dict.fromkeys([*declared, *reading.measures]):
         value = measure_text(reading.measures.get(name))
         why = Text(f" {reading.undefined.get(name, '')}", "dim")
         cells.append(Text.assemble(f"{name:<18} ", value, why, no_wrap=True))
     return Columns(cells, width=min(_LISTED, width), column_first=True, padding=0)
 
 
-def _coverage(said: Mapping[str, Any], time: Callable[[float], str]) -> Iterator[Text]:
-    latency, labelled = said.get("label_latency_ms"), said.get("labelled")
+def _coverage(coverage: Mapping[str, Any], time: Callable[[float], str]) -> Iterator[Text]:
+    latency, labelled = coverage.get("label_latency_ms"), coverage.get("labelled")
     if isinstance(latency, dict) and latency:
         times = ", ".join(f"{name} {time(ms)}" for name, ms in latency.items())
         yield Text(f"label latency  {times}")
     if isinstance(labelled, dict) and labelled:
         shares = ", ".join(f"{name} {share:.1%}" for name, share in labelled.items())
         yield Text(f"labelled by age  {shares}")
-    numbers = {name: value for name, value in said.items() if isinstance(value, int | float)}
+    numbers = {name: value for name, value in coverage.items() if isinstance(value, int | float)}
     if "oldest_waiting_ms" in numbers:
         yield Text(f"oldest waiting  {time(numbers.pop('oldest_waiting_ms'))}")
     if numbers:
         yield _numbers(numbers)
     for name in ("labelled_by_class", "segment_psi"):
-        values_by_name = said.get(name)
+        values_by_name = coverage.get(name)
         if isinstance(values_by_name, dict) and values_by_name:
             values = ", ".join(f"{printable(key)} {number(value)}" for key, value in values_by_name.items())
             yield Text(f"{name}  {values}")
@@ -193,10 +200,13 @@ def _alarms(changes: Iterable[incidents.AlarmGroup]) -> Iterator[Text]:
     for change in changes:
         for alarm in reversed(change.alarms):
             segment = f" {printable(alarm.segment)}" if alarm.segment is not None else ""
-            what = f"{alarm.stage}{segment} {printable(alarm.detector)} {printable(alarm.signal)}"
-            when = "" if alarm.untimed else f"{clock(alarm.ts)} "
+            description = f"{alarm.stage}{segment} {printable(alarm.detector)} {printable(alarm.signal)}"
+            time_text = "" if alarm.untimed else f"{clock(alarm.ts)} "
             beyond = f"{number(alarm.statistic)} > {alarm.threshold:g}"
-            yield Text(when + (expected.of_period(alarm) or f"{what} at outcome {alarm.outcome:,}: {beyond}"))
+            yield Text(
+                time_text
+                + (expected.of_period(alarm) or f"{description} at outcome {alarm.outcome:,}: {beyond}")
+            )
         if more := change.count - len(change.alarms):
             yield Text(f"and {more:,} before these", style="dim")
 
@@ -349,11 +359,12 @@ class Screen:
         if self.reading:  # messages still to be read may end or merge changes that are known so far
             self._rows = [row._replace(change=None) for row in self._rows]
         models = (
-            row.model for row in self._rows
+            row.model
+            for row in self._rows
             if not self.reading and (row.change is not None or len(row.model.incidents))
         )
-        self._recent = [one for one in newest_changes(models) if ranking.is_shown(one[0], now)]
-        keys = (place for place, row in enumerate(self._rows) if row.model.key == self._chosen)
+        self._recent = [entry for entry in newest_changes(models) if ranking.is_shown(entry[0], now)]
+        keys = (index for index, row in enumerate(self._rows) if row.model.key == self._chosen)
         self._at = next(keys, 0)
 
     # ---- keys
@@ -379,12 +390,13 @@ class Screen:
             self._at = self._moved(key, self._at)
             self._chosen = self._rows[self._at].model.key if self._at else None
 
-    def _moved(self, key: str, at: int) -> int:
+    def _moved(self, key: str, index: int) -> int:
         step = max(1, self._height - 1)
         to = {
-            "up": at - 1, "k": at - 1, "down": at + 1, "j": at + 1, "home": 0, "end": self._length - 1,
-            "pageup": at - step, "pagedown": at + step, " ": at + step,
-        }.get(key, at)  # fmt: skip
+            "up": index - 1, "k": index - 1, "down": index + 1, "j": index + 1, "home": 0,
+            "end": self._length - 1,
+            "pageup": index - step, "pagedown": index + step, " ": index + step,
+        }.get(key, index)  # fmt: skip
         return max(0, min(to, self._length - 1))
 
     def _type(self, key: str) -> None:
@@ -407,8 +419,8 @@ class Screen:
         width, height = options.max_width, options.height or options.size.height
         plain = options.update(height=None)
 
-        def lines(*what: RenderableType) -> list[list[Segment]]:
-            return console.render_lines(Group(*what), plain)
+        def lines(*renderables: RenderableType) -> list[list[Segment]]:
+            return console.render_lines(Group(*renderables), plain)
 
         top = lines(self._title(width), Text(self._what(), "bold", no_wrap=True, overflow="ellipsis"))
         top += lines(*warnings(self._state, self.trouble, self._now, reading=self.reading))[:_WARNINGS]

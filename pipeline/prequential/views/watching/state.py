@@ -65,38 +65,48 @@ class Endings:
 
     def add(self, stage: str, estimator: str, config: str, outcomes: int) -> list[EndedStage]:
         """Add a message, and return the stages and estimators that have ended by it."""
-        known = self._stages.get(stage)
-        if known is None or known.config != config:
-            before, estimators = (outcomes, {}) if known is None else (known.newest, known.estimators)
-            known = self._stages[stage] = _Stage(config, outcomes, before, estimators)
-            self._changing = any(one.config != config for one in self._stages.values()) or bool(estimators)
-        is_next = outcomes > known.newest
-        known.longest = max(known.longest, outcomes - known.newest)
-        known.newest = max(known.newest, outcomes)
-        ended = self._ended(stage, known) if is_next and self._changing else []
-        known.estimators[estimator] = config
+        stage_record = self._stages.get(stage)
+        if stage_record is None or stage_record.config != config:
+            before, estimators = (
+                (outcomes, {}) if stage_record is None else (stage_record.newest, stage_record.estimators)
+            )
+            stage_record = self._stages[stage] = _Stage(config, outcomes, before, estimators)
+            self._changing = any(any_record.config != config for any_record in self._stages.values()) or bool(
+                estimators
+            )
+        is_next = outcomes > stage_record.newest
+        stage_record.longest = max(stage_record.longest, outcomes - stage_record.newest)
+        stage_record.newest = max(stage_record.newest, outcomes)
+        ended = self._ended(stage, stage_record) if is_next and self._changing else []
+        stage_record.estimators[estimator] = config
         return ended
 
-    def _ended(self, stage: str, known: _Stage) -> list[EndedStage]:
+    def _ended(self, stage: str, stage_record: _Stage) -> list[EndedStage]:
         """Return the estimators of this stage, and the stages with another configuration, that have ended."""
         ended = []
-        gone = frozenset(name for name, config in known.estimators.items() if config != known.config)
+        gone = frozenset(
+            name for name, config in stage_record.estimators.items() if config != stage_record.config
+        )
         if gone:
             ended.append(EndedStage(stage, gone, whole=False))
-        others = [(name, one) for name, one in self._stages.items() if one.config != known.config]
-        for name, one in others:
-            share = min(1.0, one.newest / max(1, known.before))
-            due = share * (known.newest - known.first)
-            if due >= _DUE_REPORTS * known.longest:
-                ended.append(EndedStage(name, frozenset(one.estimators), whole=True))
+        other_records = [
+            (name, record) for name, record in self._stages.items() if record.config != stage_record.config
+        ]
+        for name, record in other_records:
+            share = min(1.0, record.newest / max(1, stage_record.before))
+            due = share * (stage_record.newest - stage_record.first)
+            if due >= _DUE_REPORTS * stage_record.longest:
+                ended.append(EndedStage(name, frozenset(record.estimators), whole=True))
         for ending in ended:
             if ending.whole:
                 del self._stages[ending.stage]
             else:
                 for name in ending.estimators:
-                    del known.estimators[name]
+                    del stage_record.estimators[name]
         self._changing = any(
-            config != known.config for one in self._stages.values() for config in one.estimators.values()
+            config != stage_record.config
+            for record in self._stages.values()
+            for config in record.estimators.values()
         )
         return ended
 
@@ -183,9 +193,9 @@ class StreamPace(NamedTuple):
         If `now` is None, as for files, the time of the stream's newest message is used.
         """
         if now is None:
-            now = max((one.newest for one in paces), default=0)
-        longest = max((one.patience or 0 for one in paces), default=0)
-        return cls(now, longest, sum(now - one.newest <= (one.patience or longest) for one in paces))
+            now = max((pace.newest for pace in paces), default=0)
+        longest = max((pace.patience or 0 for pace in paces), default=0)
+        return cls(now, longest, sum(now - pace.newest <= (pace.patience or longest) for pace in paces))
 
 
 def silence(pace: Pace, stream: StreamPace) -> ModelSilence | None:
@@ -335,7 +345,9 @@ class WatchState:
     @property
     def misplaced(self) -> dict[str, list[int]]:
         """Streams with records in several partitions, whose evaluations no worker merges."""
-        return {name: places for name, places in self.split.items() if ALL_PARTITIONS not in places}
+        return {
+            name: partitions for name, partitions in self.split.items() if ALL_PARTITIONS not in partitions
+        }
 
     def partitions(self, stream: str) -> list[int]:
         """Return a stream's partitions in ascending order; the merged evaluation, if any, comes first."""
@@ -352,37 +364,37 @@ class WatchState:
         if self._streams_at != (self.messages, now):
             self._streams_at = self.messages, now
             self._streams.clear()
-        place = model.key.stream, model.key.partition
-        if place not in self._streams:
-            time = self._spoken.get(place, 0) if now is None else now
-            self._streams[place] = StreamPace.from_paces(self._paces[place], time)
-        said = silence(model.pace, self._streams[place])
-        if said is None:
+        stream_partition = model.key.stream, model.key.partition
+        if stream_partition not in self._streams:
+            time = self._spoken.get(stream_partition, 0) if now is None else now
+            self._streams[stream_partition] = StreamPace.from_paces(self._paces[stream_partition], time)
+        model_silence = silence(model.pace, self._streams[stream_partition])
+        if model_silence is None:
             return None
-        patience = model.pace.patience or self._streams[place].patience
+        patience = model.pace.patience or self._streams[stream_partition].patience
         if model.predicted - model.pace.newest > patience:
-            return said._replace(kind=LABELS_STOPPED)
-        if said.alone:
-            return said
+            return model_silence._replace(kind=LABELS_STOPPED)
+        if model_silence.alone:
+            return model_silence
         if self.workers == 0:
-            return said._replace(kind=WORKER_DOWN)
-        return said if model.waiting is None else said._replace(kind=STREAM_IDLE)
+            return model_silence._replace(kind=WORKER_DOWN)
+        return model_silence if model.waiting is None else model_silence._replace(kind=STREAM_IDLE)
 
     def unlabelled(self, model: ModelState, now: int | None) -> int | None:
         """Return for how long (ms) a model has had predictions and no label at all; None if it has labels."""
-        newest = [self.reading(one) for one in model.sequences.values()]
-        if not newest or any(one is None or one.outcomes for one in newest):
+        newest = [self.reading(newest_message) for newest_message in model.sequences.values()]
+        if not newest or any(reading is None or reading.outcomes for reading in newest):
             return None
         oldest = coverage_of(model).get("oldest_waiting_ms")
-        place = model.key.stream, model.key.partition
-        end = self._spoken.get(place, 0) if now is None else now
-        known = [end - model.first, *([int(oldest)] if isinstance(oldest, int | float) else [])]
-        return max(0, *known)
+        stream_partition = model.key.stream, model.key.partition
+        end = self._spoken.get(stream_partition, 0) if now is None else now
+        ages = [end - model.first, *([int(oldest)] if isinstance(oldest, int | float) else [])]
+        return max(0, *ages)
 
     def pairs(self, stream: str, partition: int) -> list[Pair]:
         """Return the comparisons of a stream's models in a partition, in order of their first message."""
         pairs = self._pairs.get((stream, partition))
-        return [] if pairs is None else pairs.known()
+        return [] if pairs is None else pairs.newest()
 
     def _metrics(self, value: bytes, time: int) -> bool:
         heading = messages.decode_heading(value)
@@ -390,13 +402,15 @@ class WatchState:
         if model is None:
             return False
         self._made_by(heading, time)
-        place = heading.stream, heading.partition
-        self._spoken[place] = max(time, self._spoken.get(place, 0))
+        stream_partition = heading.stream, heading.partition
+        self._spoken[stream_partition] = max(time, self._spoken.get(stream_partition, 0))
         if heading.period is not messages.ABSENT:
-            said = messages.decode_period(value)
-            if said.is_whole and (model.period is None or said.period.start >= model.period.period.start):
-                model.period = said
-            self._period_said(model, said)
+            period_reading = messages.decode_period(value)
+            if period_reading.is_whole and (
+                model.period is None or period_reading.period.start >= model.period.period.start
+            ):
+                model.period = period_reading
+            self._period_said(model, period_reading)
         else:
             sequence = SequenceName(heading.segment, heading.stage, heading.estimator)
             newest = model.sequences.get(sequence)
@@ -412,8 +426,8 @@ class WatchState:
                 model.coverage = heading.coverage
             self._noted(model, sequence, newest, heading)
             if heading.segment is None:
-                about = heading.stage, heading.estimator, heading.config, heading.outcomes
-                for ended in model.endings.add(*about):
+                reported = heading.stage, heading.estimator, heading.config, heading.outcomes
+                for ended in model.endings.add(*reported):
                     self._drop(model, ended)
         return True
 
@@ -433,8 +447,8 @@ class WatchState:
     def _drop(self, model: ModelState, ended: EndedStage) -> None:
         """Drop sequences that the configuration has ended, including those of segments."""
         gone = [
-            one for one in model.sequences
-            if one.stage == ended.stage and one.estimator in ended.estimators
+            sequence_name for sequence_name in model.sequences
+            if sequence_name.stage == ended.stage and sequence_name.estimator in ended.estimators
         ]  # fmt: skip
         for sequence in gone:
             del model.sequences[sequence]
@@ -445,11 +459,17 @@ class WatchState:
         self._dropped(model, gone)
 
     def _comparison(self, value: bytes, time: int) -> bool:
-        said = messages.decode_comparison(value)
-        if self._stream not in (None, said.stream) or self._model not in (None, said.model, said.against):
+        comparison = messages.decode_comparison(value)
+        if self._stream not in (None, comparison.stream) or self._model not in (
+            None,
+            comparison.model,
+            comparison.against,
+        ):
             return False
-        self._compared(said)
-        return self._pairs.setdefault((said.stream, said.partition), NewestPairs()).update(said)
+        self._compared(comparison)
+        return self._pairs.setdefault((comparison.stream, comparison.partition), NewestPairs()).update(
+            comparison
+        )
 
     def _alarm(self, value: bytes, time: int) -> bool:
         alarm = messages.decode_notice(value)
@@ -476,10 +496,10 @@ class WatchState:
     def _noted(
         self, model: ModelState, sequence: SequenceName, newest: NewestReading, heading: messages.Heading
     ) -> None: ...
-    def _period_said(self, model: ModelState, said: messages.PeriodReading) -> None: ...
-    def _compared(self, said: Comparison) -> None: ...
+    def _period_said(self, model: ModelState, period_reading: messages.PeriodReading) -> None: ...
+    def _compared(self, comparison: Comparison) -> None: ...
     def _alarmed(self, model: ModelState, alarm: messages.Notice) -> None: ...
-    def _incident_said(self, model: ModelState, said: Incident) -> None: ...
+    def _incident_said(self, model: ModelState, incident: Incident) -> None: ...
     def _dropped(self, model: ModelState, gone: list[SequenceName]) -> None: ...
 
     def _known(self, stream: str, name: str, partition: int, time: int, untimed: bool) -> ModelState | None:
@@ -525,10 +545,14 @@ def expected_lines(model: ModelState, zone: str = "UTC") -> list[str]:
 
 def newest_period(model: ModelState) -> ExpectedPeriod | None:
     """Return the main measure of the newest period whose time has passed; None without one."""
-    said = model.period
-    if said is None:
+    period_reading = model.period
+    if period_reading is None:
         return None
-    about = said.period
-    share = about.labelled / about.predictions if about.predictions else 0.0
-    expected = {} if said.expected is None or said.is_final else said.expected.measures
-    return expected_period(about.start, about.end, share, said.measures, expected, final=said.is_final)
+    period = period_reading.period
+    share = period.labelled / period.predictions if period.predictions else 0.0
+    expected = (
+        {} if period_reading.expected is None or period_reading.is_final else period_reading.expected.measures
+    )
+    return expected_period(
+        period.start, period.end, share, period_reading.measures, expected, final=period_reading.is_final
+    )

@@ -50,10 +50,15 @@ def newest_lines(state: WatchState) -> Iterator[str]:
     alarms: list[messages.Notice] = []
     incidents: list[outputs.Incident] = []
     for key, model in sorted(state.models.items()):
-        for sequence in sorted(model.sequences, key=lambda one: (one.segment or "", *one[1:])):
+        for sequence in sorted(model.sequences, key=lambda name: (name.segment or "", *name[1:])):
             if (reading := state.reading(model.sequences[sequence])) is not None:
                 heading = messages.Heading(
-                    key.stream, key.model, *sequence, key.partition, ts=reading.ts, untimed=reading.untimed,
+                    key.stream,
+                    key.model,
+                    *sequence,
+                    key.partition,
+                    ts=reading.ts,
+                    untimed=reading.untimed,
                     same=model.sequences[sequence].same,
                 )
                 yield metrics_line(heading, reading, state.split)
@@ -62,12 +67,12 @@ def newest_lines(state: WatchState) -> Iterator[str]:
             first = key._replace(model=pair.model)
             if key.model == (pair.model if first in state.models else pair.against):
                 yield comparison_line(pair, state.split)
-        incidents += [one.message for one in model.incidents.newest_first()]
+        incidents += [shown_incident.message for shown_incident in model.incidents.newest_first()]
         alarms += [alarm for change in model.changes.newest_first() for alarm in change.alarms]
     for alarm in sorted(alarms, key=lambda alarm: alarm.ts):
         yield alarm_line(alarm, state.split)
     # Those that are open come last: a terminal's reader sees the last lines.
-    for incident in sorted(incidents, key=lambda one: (one.status == OPEN, one.ts)):
+    for incident in sorted(incidents, key=lambda message: (message.status == OPEN, message.ts)):
         yield plain_incident_line(incident, state.split)
 
 
@@ -79,11 +84,13 @@ def metrics_line(heading: messages.Heading, reading: messages.Reading, split: Co
     '1970-01-01T00:00:00Z s nb final all n=2 outcomes=2 accuracy=- kappa=0.5000 kappa_per=- kappa_plus=-'
     """
     task = REGRESSION
-    if (known := reading.measures.keys()).isdisjoint(OF_NUMBERS):
-        task = CLASSIFICATION if known.isdisjoint(OF_SETS) else MULTILABEL
+    if (measure_names := reading.measures.keys()).isdisjoint(OF_NUMBERS):
+        task = CLASSIFICATION if measure_names.isdisjoint(OF_SETS) else MULTILABEL
     values = ((name, reading.measures.get(name)) for name in measures.COLUMNS[task][: _MEASURES[task]])
     return _line(
-        heading, split, f"{heading.estimator} n={reading.n:.0f} outcomes={reading.outcomes}",
+        heading,
+        split,
+        f"{heading.estimator} n={reading.n:.0f} outcomes={reading.outcomes}",
         *(f"{name}={'-' if value is None else f'{value:.4f}'}" for name, value in values),
     )
 
@@ -100,42 +107,55 @@ def comparison_line(pair: comparing.Pair, split: Collection[str]) -> str:
     )  # fmt: skip
     values = (("difference", pair.difference), ("low", low), ("high", high))
     return _line(
-        pair, split, f"COMPARED against={pair.against} loss={pair.loss} outcomes={pair.outcomes}",
+        pair,
+        split,
+        f"COMPARED against={pair.against} loss={pair.loss} outcomes={pair.outcomes}",
         *(f"{name}={'-' if value is None else f'{value:.4f}'}" for name, value in values),
-        f"verdict={pair.verdict} since={pair.since or '-'}", *of_latest,
+        f"verdict={pair.verdict} since={pair.since or '-'}",
+        *of_latest,
     )
 
 
 def alarm_line(alarm: messages.Notice, split: Collection[str]) -> str:
     """Return an alarm as a line: its signal, and its place in its sequence."""
     return _line(
-        alarm, split, f"ALARM {alarm.detector} {alarm.signal}",
-        f"outcome={alarm.outcome}", f"statistic={alarm.statistic:.6g}", f"threshold={alarm.threshold:g}",
+        alarm,
+        split,
+        f"ALARM {alarm.detector} {alarm.signal}",
+        f"outcome={alarm.outcome}",
+        f"statistic={alarm.statistic:.6g}",
+        f"threshold={alarm.threshold:g}",
     )
 
 
 def plain_incident_line(incident: outputs.Incident, split: Collection[str]) -> str:
     """Return an incident as a line: its first outcome, its severity, and its causes."""
-    causes = ",".join(f"{one['cause']}:{one['share']:.2f}" for one in incident.causes)
+    causes = ",".join(f"{cause['cause']}:{cause['share']:.2f}" for cause in incident.causes)
     return _line(
-        incident, split, f"INCIDENT {incident.id[:8]} {incident.status}",
-        f"since={incident.change_point['outcome']}", f"before={incident.before['level']:.4f}",
-        f"after={incident.after['level']:.4f}", f"severity={incident.severity:.2f}", f"causes={causes}",
+        incident,
+        split,
+        f"INCIDENT {incident.id[:8]} {incident.status}",
+        f"since={incident.change_point['outcome']}",
+        f"before={incident.before['level']:.4f}",
+        f"after={incident.after['level']:.4f}",
+        f"severity={incident.severity:.2f}",
+        f"causes={causes}",
         f"alarms={incident.alarm_count}",
     )
 
 
 def _line(
-    about: messages.Heading | comparing.Pair | messages.Notice | outputs.Incident, split: Collection[str],
+    message: messages.Heading | comparing.Pair | messages.Notice | outputs.Incident,
+    split: Collection[str],
     *details: str,
 ) -> str:
     """Return a line of details, after the time and the names; with the partition of a stream in several."""
-    when = "-" if about.untimed else console.clock(about.ts)
-    words = [when, about.stream, about.model, about.segment, about.stage, *details]
-    if about.same:
-        words.append(f"same={','.join(about.same)}")
-    if about.stream in split:
-        words.append(f"partition={partition_name(about.partition)}")
+    time_text = "-" if message.untimed else console.clock(message.ts)
+    words = [time_text, message.stream, message.model, message.segment, message.stage, *details]
+    if message.same:
+        words.append(f"same={','.join(message.same)}")
+    if message.stream in split:
+        words.append(f"partition={partition_name(message.partition)}")
     return printable(" ".join(word for word in words if word is not None))
 
 
@@ -171,7 +191,11 @@ def label(key: ModelKey, state: WatchState) -> str:
 
 
 def table(
-    rows: Sequence[RankedModel], state: WatchState, by: str | None, width: int, now: int,
+    rows: Sequence[RankedModel],
+    state: WatchState,
+    by: str | None,
+    width: int,
+    now: int,
     chosen: int | None = None,
 ) -> Table:
     """Return a table of these rows, of which one may be highlighted; `now` in epoch ms.
@@ -183,9 +207,9 @@ def table(
     models = [
         printable(row.model.key.model) + "*" * (not row.as_chosen and row.reading is not None) for row in rows
     ]
-    wanted = [max(map(cell_len, (head, *some))) for head, some in (("stream", names), ("model", models))]
+    wanted = [max(map(cell_len, (head, *texts))) for head, texts in (("stream", names), ("model", models))]
     room = width - sum(size + 1 for _, size in _LAST)
-    least = sum(min(one, _NAME_WIDTH) + 1 for one in wanted)
+    least = sum(min(column_width, _NAME_WIDTH) + 1 for column_width in wanted)
     shown: list[str] = []
     for measure in measures_shown(state.measures, by):
         size = max(len(measure), _NUMBER_WIDTH) + 1
@@ -203,19 +227,20 @@ def table(
     for name, size in [*((name, max(len(name), _NUMBER_WIDTH)) for name in shown), *last]:
         style = "bold underline" if name == by else "bold"
         grid.add_column(name, width=size, justify="right", no_wrap=True, header_style=style)
-    for place, (row, name, model) in enumerate(zip(rows, names, models)):
+    for index, (row, name, model) in enumerate(zip(rows, names, models)):
         dim = "dim" if is_baseline(row.model.key.model) else ""
         reading, untimed = row.reading, row.model.untimed
         values = {} if reading is None else reading.measures
         cells: list[RenderableType] = [
-            Text(console.elide(name, of_stream)), Text(console.elide(model, of_model)),
+            Text(console.elide(name, of_stream)),
+            Text(console.elide(model, of_model)),
             *(console.measure_text(values.get(name)) for name in shown),
         ]
         if last:
             cells.append("-" if reading is None else console.count(reading.outcomes))
             cells.append("-" if untimed else console.age(now - row.model.time))
             cells.append(_status(row, state, now))
-        grid.add_row(*cells, style="reverse" if place == chosen else dim)
+        grid.add_row(*cells, style="reverse" if index == chosen else dim)
     return grid
 
 
@@ -227,8 +252,8 @@ def _status(row: RankedModel, state: WatchState, now: int) -> Text:
         return Text(status.WORDS["silent"], "bold yellow")
     if row.change is None:
         return Text()
-    when = "" if row.model.untimed else f" {console.age(now - row.change.time)}"
-    return Text(f"alarm{when}", "yellow" if is_recent(row.change, now) else "dim")
+    age_text = "" if row.model.untimed else f" {console.age(now - row.change.time)}"
+    return Text(f"alarm{age_text}", "yellow" if is_recent(row.change, now) else "dim")
 
 
 def whole_table(state: WatchState, now: int, width: int, ranking: Ranking) -> list[RenderableType]:
@@ -245,9 +270,9 @@ def whole_table(state: WatchState, now: int, width: int, ranking: Ranking) -> li
     by = ranking.choice.by
     models = table(rows, state, by, width, now) if rows else Text("no metrics yet")
     needs = [
-        f"{printable(row.model.key.stream)}/{printable(row.model.key.model)} is {said}"
+        f"{printable(row.model.key.stream)}/{printable(row.model.key.model)} is {status_text}"
         for row in rows
-        if not is_baseline(row.model.key.model) and (said := _status(row, state, now).plain) in _URGENT
+        if not is_baseline(row.model.key.model) and (status_text := _status(row, state, now).plain) in _URGENT
     ]
     models_known = sum(not is_baseline(row.model.key.model) for row in rows)
     verdict = Text(status.attention(len(needs), models_known), style="bold")
@@ -264,23 +289,25 @@ def change_lines(
     changes: Iterable[tuple[AlarmGroup | ShownIncident, ModelState]], state: WatchState, now: int, width: int
 ) -> list[Text]:
     """Return the changes of several models, each as a line."""
-    return [change_line(one, now, width, _names_of_change(model, state, width)) for one, model in changes]
+    return [
+        change_line(change, now, width, _names_of_change(model, state, width)) for change, model in changes
+    ]
 
 
-def change_line(change: AlarmGroup | ShownIncident, now: int, width: int, whose: str = "") -> Text:
-    """Return a change as one line: the name `whose`, the time, the number of alarms, and their signals."""
+def change_line(change: AlarmGroup | ShownIncident, now: int, width: int, subject: str = "") -> Text:
+    """Return a change as one line: the name `subject`, the time, the number of alarms, and their signals."""
     if isinstance(change, ShownIncident):
-        return incident_line(change, now, width, whose)
-    where = [printable(segment) for segment in change.segments]
-    if len(where) > 1:
-        where = [f"{len(where)} segments"]
+        return incident_line(change, now, width, subject)
+    segment_words = [printable(segment) for segment in change.segments]
+    if len(segment_words) > 1:
+        segment_words = [f"{len(segment_words)} segments"]
     since = f"outcome {change.outcome:,}" if change.untimed else console.moment(change.began, now)
     alarms = f"{console.counted(change.count, 'alarm')} since {since}"
     signals = [", ".join(map(printable, change.signals)), ", ".join(change.stages)]
     # If the model as a whole is not affected, the segment is more important.
-    what = [*signals, *where] if change.whole else [*where, *signals]
+    details = [*signals, *segment_words] if change.whole else [*segment_words, *signals]
     heard = "-" if change.untimed else console.age(now - change.time)
-    line = Text("  ".join([f"{heard:>4}", *([whose] if whose else []), alarms, *what]))
+    line = Text("  ".join([f"{heard:>4}", *([subject] if subject else []), alarms, *details]))
     line.stylize("yellow" if is_recent(change, now) else "")
     line.truncate(width, overflow="ellipsis")
     return line
@@ -317,15 +344,16 @@ def warnings(state: WatchState, trouble: str | None, now: int, *, reading: bool 
 def silent_warning(state: WatchState, now: int) -> str | None:
     """Return a warning about models with unusually long pauses, and their starts (`now` in epoch ms)."""
     silent = [
-        (key, one) for key, model in state.models.items()
-        if not is_baseline(key.model) and (one := state.silence(model, now)) is not None
+        (key, model_silence) for key, model in state.models.items()
+        if not is_baseline(key.model) and (model_silence := state.silence(model, now)) is not None
     ]  # fmt: skip
     if not silent:
         return None
-    silent.sort(key=lambda one: (-one[1].since, one[0]))
+    silent.sort(key=lambda entry: (-entry[1].since, entry[0]))
     named = [
-        f"{label(key, state)}/{printable(key.model)} since {console.moment(one.since, now)} ({one.why})"
-        for key, one in silent[:_NAMED]
+        f"{label(key, state)}/{printable(key.model)} since {console.moment(model_silence.since, now)} "
+        f"({model_silence.why})"
+        for key, model_silence in silent[:_NAMED]
     ]
     more = f" and {len(silent) - _NAMED} more" if len(silent) > _NAMED else ""
     return f"no new outcomes: {'; '.join(named)}{more}"
@@ -354,11 +382,11 @@ def shown_changes(model: ModelState) -> list[AlarmGroup | ShownIncident]:
     """Return a model's current incidents, and the changes whose alarms belong to no current incident."""
     incidents = model.incidents.newest_first()
     changes = model.changes.newest_first()
-    uncovered = [change for change in changes if not any(one.covers(change) for one in incidents)]
+    uncovered = [change for change in changes if not any(incident.covers(change) for incident in incidents)]
     return [*incidents, *uncovered]
 
 
 def newest_changes(models: Iterable[ModelState]) -> list[tuple[AlarmGroup | ShownIncident, ModelState]]:
     """Return all changes with their models, the newest first."""
     changes = [(change, model) for model in models for change in shown_changes(model)]
-    return sorted(changes, key=lambda one: -one[0].time)
+    return sorted(changes, key=lambda entry: -entry[0].time)

@@ -52,8 +52,14 @@ class Tail:
     """
 
     def __init__(
-        self, kafka: clients.KafkaConfig, topics: Sequence[str], *, from_beginning: bool = False,
-        since: int | None = None, most: int | None = None, optional: Sequence[str] = (),
+        self,
+        kafka: clients.KafkaConfig,
+        topics: Sequence[str],
+        *,
+        from_beginning: bool = False,
+        since: int | None = None,
+        most: int | None = None,
+        optional: Sequence[str] = (),
     ) -> None:
         permissions.require(kafka, dict.fromkeys(map(kafka.topic, topics), permissions.READ))
         there = admin.present(kafka, [kafka.topic(name) for name in optional]) if optional else set()
@@ -69,7 +75,7 @@ class Tail:
                 "fetch.wait.max.ms": _FETCH_WAIT_MS, "fetch.min.bytes": _FETCH_BYTES,
             }  # fmt: skip
             self._consumer = clients.new_consumer(kafka, _GROUP, **settings)
-            places = []
+            topic_partitions = []
             #: The number of offsets to read at the start: records, and some transaction markers.
             self.size = 0
             #: Partitions that are read only from their tail on, until their first message arrives.
@@ -78,18 +84,26 @@ class Tail:
             self._behind: dict[tuple[str, int], int] = {}
             for topic, count in counts.items():
                 for partition in range(count):
-                    place = TopicPartition(topic, partition)
-                    low, high = reading.watermarks(self._consumer, place)
-                    place.offset = low if from_beginning else max(low, high - (most or TAIL_RECORDS))
-                    asked = None if since is None else reading.first_since(self._consumer, place, since, high)
-                    if asked is not None and asked >= place.offset:
-                        place.offset = asked  # earlier records aren't asked for, so nothing is cut off
-                    elif place.offset > low:
+                    topic_partition = TopicPartition(topic, partition)
+                    low, high = reading.watermarks(self._consumer, topic_partition)
+                    topic_partition.offset = (
+                        low if from_beginning else max(low, high - (most or TAIL_RECORDS))
+                    )
+                    asked = (
+                        None
+                        if since is None
+                        else reading.first_since(self._consumer, topic_partition, since, high)
+                    )
+                    if asked is not None and asked >= topic_partition.offset:
+                        topic_partition.offset = (
+                            asked  # earlier records aren't asked for, so nothing is cut off
+                        )
+                    elif topic_partition.offset > low:
                         self._cut.add((topic, partition))
-                    places.append(place)
+                    topic_partitions.append(topic_partition)
                     self._behind[topic, partition] = high
-                    self.size += high - place.offset
-            self._consumer.assign(places)
+                    self.size += high - topic_partition.offset
+            self._consumer.assign(topic_partitions)
         self._kafka = kafka
 
     @property
@@ -107,7 +121,7 @@ class Tail:
         Raises WorkError for errors that further reading can't fix.
         """
         names = self._names
-        taken = []
+        records = []
         with clients.plain_errors(self._kafka):
             for message in self._consumer.consume(_BATCH_RECORDS, seconds):
                 if message.error() is None:
@@ -115,12 +129,12 @@ class Tail:
                         self._note_place(message)
                     time, headers = message.timestamp()[1], message.headers()
                     settings = dict(headers).get(specs.SETTINGS_HEADER) if headers else None
-                    taken.append(OutputRecord(names[message.topic()], message.value(), time, settings))
+                    records.append(OutputRecord(names[message.topic()], message.value(), time, settings))
                 else:
                     self._note_error(message)
-        if taken:
+        if records:
             self.trouble = None
-        return taken
+        return records
 
     def to_end(self) -> Iterator[OutputRecord]:
         """Yield the records up to the initial ends.
@@ -129,10 +143,10 @@ class Tail:
         """
         heard = monotonic()
         while self._behind:
-            left = len(self._behind)
-            taken = self.take()
-            yield from taken
-            if taken or len(self._behind) < left:
+            partitions_behind = len(self._behind)
+            records = self.take()
+            yield from records
+            if records or len(self._behind) < partitions_behind:
                 heard = monotonic()
             elif monotonic() - heard > _SILENCE_SECONDS:
                 reason = self.trouble or "no answer"
@@ -143,13 +157,13 @@ class Tail:
 
         While workers write to the partition, the reader may see no other end.
         """
-        place = message.topic(), message.partition()
-        if place in self._cut:
-            self._cut.remove(place)
+        topic_partition = message.topic(), message.partition()
+        if topic_partition in self._cut:
+            self._cut.remove(topic_partition)
             name = self._names[message.topic()]
             self.since[name] = max(self.since.get(name, 0), message.timestamp()[1])
-        if place in self._behind and message.offset() + 1 >= self._behind[place]:
-            del self._behind[place]
+        if topic_partition in self._behind and message.offset() + 1 >= self._behind[topic_partition]:
+            del self._behind[topic_partition]
 
     def _note_error(self, message: Message) -> None:
         """Note the end of a partition or a temporary error; raise other errors."""
@@ -162,8 +176,8 @@ class Tail:
             self._note(error)
         else:
             topic = message.topic()
-            what = f"can't read {topic!r}"
-            raise WorkError(permissions.why_unread(self._kafka, error, topic, _GROUP, what))
+            failure = f"can't read {topic!r}"
+            raise WorkError(permissions.why_unread(self._kafka, error, topic, _GROUP, failure))
 
     def _note(self, error: KafkaError) -> None:
         self.trouble = error.str()
@@ -190,8 +204,10 @@ def record_of(value: bytes) -> OutputRecord:
     """
     kind = _decode(value)
     for topic, is_there in (
-        (specs.COMPARISONS, kind.against is not None), (specs.METRICS, kind.measures is not ABSENT),
-        (specs.DRIFT_ALARMS, kind.detector is not None), (specs.INCIDENTS, kind.status is not None),
+        (specs.COMPARISONS, kind.against is not None),
+        (specs.METRICS, kind.measures is not ABSENT),
+        (specs.DRIFT_ALARMS, kind.detector is not None),
+        (specs.INCIDENTS, kind.status is not None),
     ):
         if is_there:
             return OutputRecord(topic, value, kind.ts)

@@ -50,7 +50,7 @@ class LatestDifference(msgspec.Struct):
         return recency(self.estimator) or (0, 0.0)
 
     @property
-    def where(self) -> str:
+    def outcomes_in_words(self) -> str:
         """The outcomes in words, if they are a window."""
         return f"in the latest {self.n:,.0f} outcomes" if self.estimator.startswith("window:") else ""
 
@@ -106,24 +106,30 @@ class Pair(msgspec.Struct):
         return {A_LEADS: self.model, B_LEADS: self.against}.get(verdict)
 
 
-def pair_of(said: Comparison) -> Pair:
+def pair_of(comparison: Comparison) -> Pair:
     """Return the comparison in a message; an estimator other than `all` has that of the latest outcomes."""
-    difference = said.measures.get("difference")
+    difference = comparison.measures.get("difference")
     latest = None
-    if said.estimator != WHOLE:
-        latest, difference = latest_of({said.estimator: (said.n, difference)}, said.outcomes), None
+    if comparison.estimator != WHOLE:
+        latest, difference = (
+            latest_of({comparison.estimator: (comparison.n, difference)}, comparison.outcomes),
+            None,
+        )
     return Pair(
-        said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss,
-        said.outcomes, said.ts, difference, said.interval, said.level, said.verdict, said.since, latest,
-        said.untimed is True, recent_of(said.recent), said.same or [], said.missing_partitions or [],
-        said.provisional or None, said.needed or None,
+        comparison.stream, comparison.partition, comparison.model, comparison.against, comparison.segment,
+        comparison.stage, comparison.loss,
+        comparison.outcomes, comparison.ts, difference, comparison.interval, comparison.level,
+        comparison.verdict, comparison.since, latest,
+        comparison.untimed is True, recent_of(comparison.recent), comparison.same or [],
+        comparison.missing_partitions or [],
+        comparison.provisional or None, comparison.needed or None,
     )  # fmt: skip
 
 
-def recent_of(said: Mapping[str, Any]) -> Recent | None:
+def recent_of(fields: Mapping[str, Any]) -> Recent | None:
     """Return the better model by the field `recent` of a message; None if undecided or missing."""
-    since = said.get("since")
-    return None if since is None else Recent(said["verdict"], since)
+    since = fields.get("since")
+    return None if since is None else Recent(fields["verdict"], since)
 
 
 def latest_of(
@@ -132,18 +138,19 @@ def latest_of(
     """Return the latest outcomes, by the estimator that covers the most recent ones.
 
     That is the shortest window, else the fastest fading factor, else the shortest half-life. An estimator
-    that still remembers all `outcomes` adds nothing to the whole run. `found`: n and difference by estimator.
+    that still remembers all `outcomes` adds nothing to the whole run. `differences`: n and difference by
+    estimator.
 
     >>> latest_of({"all": (4000, 0.031), "window:1000": (1000, -0.04), "fading:0.9": (9.5, 0.2)}, 4000)
     LatestDifference(estimator='window:1000', n=1000, difference=-0.04)
     >>> latest_of({"window:1000": (700, 0.1)}, 700)
     """
-    known = [
+    candidates = [
         LatestDifference(name, n, difference)
         for name, (n, difference) in differences.items()
         if difference is not None and n < outcomes and recency(name) is not None
     ]
-    return min(known, key=lambda one: one.recency, default=None)
+    return min(candidates, key=lambda candidate: candidate.recency, default=None)
 
 
 class NewestPairs:
@@ -152,15 +159,23 @@ class NewestPairs:
     def __init__(self) -> None:
         self._found: dict[tuple[str, int, str, str, str | None, str, str], Pair] = {}
 
-    def update(self, said: Comparison) -> bool:
+    def update(self, comparison: Comparison) -> bool:
         """Store a message; return whether it changes the comparison.
 
         Each estimator has a message after as many outcomes.
         """
-        key = said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss
-        pair, before = pair_of(said), self._found.get(key)
+        key = (
+            comparison.stream,
+            comparison.partition,
+            comparison.model,
+            comparison.against,
+            comparison.segment,
+            comparison.stage,
+            comparison.loss,
+        )
+        pair, before = pair_of(comparison), self._found.get(key)
         if before is not None and (before.outcomes, before.verdict) == (pair.outcomes, pair.verdict):
-            if said.estimator != WHOLE:
+            if comparison.estimator != WHOLE:
                 pair.difference = before.difference
             latest = before.latest
             if pair.latest is None or (latest is not None and latest.recency < pair.latest.recency):
@@ -172,10 +187,12 @@ class NewestPairs:
 
     def drop(self, model: str, stage: str) -> None:
         """Forget the comparisons of a model in a stage."""
-        for key in [one for one in self._found if one[5] == stage and model in one[2:4]]:
+        for key in [
+            candidate for candidate in self._found if candidate[5] == stage and model in candidate[2:4]
+        ]:
             del self._found[key]
 
-    def known(self) -> list[Pair]:
+    def newest(self) -> list[Pair]:
         """Return all comparisons, in the order in which they began."""
         return list(self._found.values())
 
@@ -189,19 +206,19 @@ def report(pairs: Sequence[Pair], ending: str = "") -> Iterator[str]:
     if not pairs:
         return
     stages: dict[str, str] = {}
-    for one in pairs:
-        if stages.get(one.stream) != FINAL and not _of_stages(one):
-            stages[one.stream] = one.stage
-    shown = [one for one in pairs if one.stage == stages.get(one.stream) or _of_stages(one)]
-    shown.sort(key=lambda one: (_of_stages(one), one.against.startswith(BASELINE_PREFIX)))
-    several = len({one.stream for one in pairs}) > 1
+    for pair in pairs:
+        if stages.get(pair.stream) != FINAL and not _of_stages(pair):
+            stages[pair.stream] = pair.stage
+    shown = [pair for pair in pairs if pair.stage == stages.get(pair.stream) or _of_stages(pair)]
+    shown.sort(key=lambda pair: (_of_stages(pair), pair.against.startswith(BASELINE_PREFIX)))
+    several = len({pair.stream for pair in pairs}) > 1
     yield (
         "model comparison (in brackets: confidence sequence of the loss difference over the whole run, "
         "valid at any number of looks, if dependence is short):"
     )
-    for one in shown[:_PAIRS]:
-        stream = f"{one.stream} " if several else ""
-        yield f"  {stream}{one.stage}: {standing(one)}"
+    for pair in shown[:_PAIRS]:
+        stream = f"{pair.stream} " if several else ""
+        yield f"  {stream}{pair.stage}: {standing(pair)}"
     if len(shown) > _PAIRS:
         yield f"  … and {len(shown) - _PAIRS:,} more pairs{ending}"
 
@@ -230,27 +247,27 @@ confidence'
 by 0.040; but tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), since outcome 712 \
 of 4,000 at 95% confidence'
     """
-    said, latest, recent = over_the_whole_run(pair), pair.latest, pair.recent
+    whole_run, latest, recent = over_the_whole_run(pair), pair.latest, pair.recent
     changed = recent is not None and recent.verdict != pair.verdict
     of_now = ""
     if latest is not None:
         now, by = _leader_by(latest.difference), f"by {_number(abs(latest.difference))}"
-        where = latest.where or f"recently ({latest.estimator})"
+        outcomes_shown = latest.outcomes_in_words or f"recently ({latest.estimator})"
         if not now:
-            of_now = f"{where} there is no difference"
+            of_now = f"{outcomes_shown} there is no difference"
         elif recent is not None and changed and now == recent.verdict:
-            of_now = f"{where} {_loss(pair)} is lower {by}"
+            of_now = f"{outcomes_shown} {_loss(pair)} is lower {by}"
         elif now == leader(pair) and not changed:
-            of_now = f"also {where}: {by}"
+            of_now = f"also {outcomes_shown}: {by}"
         else:
-            of_now = f"{where} {_leads(pair, now, 'vs')}: {_loss(pair)} lower {by}"
+            of_now = f"{outcomes_shown} {_leads(pair, now, 'vs')}: {_loss(pair)} lower {by}"
     if recent is not None and changed:
-        who = _leads(pair, recent.verdict, "is better than")
-        first = f"recently {who}, since about outcome {recent.since:,}"
-        return f"{first}{of_now and f', {of_now}'}; {'but ' if contradicted(pair) else ''}{said}"
+        leading = _leads(pair, recent.verdict, "is better than")
+        first = f"recently {leading}, since about outcome {recent.since:,}"
+        return f"{first}{of_now and f', {of_now}'}; {'but ' if contradicted(pair) else ''}{whole_run}"
     if contradicted(pair):
-        return f"{of_now}; but {said}"
-    return f"{said}{of_now and f'; {of_now}'}"
+        return f"{of_now}; but {whole_run}"
+    return f"{whole_run}{of_now and f'; {of_now}'}"
 
 
 def leader(pair: Pair) -> str:
@@ -263,34 +280,34 @@ def promotion_reason(pair: Pair, challenger: str, now: str | None, failed: Seque
 
     `failed` are the conditions against it, the first one about the verdict itself unless `now` is it.
     """
-    other = pair.against if pair.model == challenger else pair.model
+    rival = pair.against if pair.model == challenger else pair.model
     if now == challenger:
         since = "" if pair.recent is None else f" since about outcome {pair.recent.since:,}"
-        said = f"{challenger} makes the lower {_loss(pair)} by recent outcomes{since}"
+        text = f"{challenger} makes the lower {_loss(pair)} by recent outcomes{since}"
         if failed:
-            return f"{said}, but {failed[0]}."
+            return f"{text}, but {failed[0]}."
         whole = pair.better(pair.verdict)
         basis = f"over the whole run {whole} is better" if whole else "the whole run is undecided"
-        return f"{said}; {basis}. {other} is not proven better in any segment or by any other loss."
-    if now == other:
-        return f"{other} is better by recent outcomes, by its {_loss(pair)}."
+        return f"{text}; {basis}. {rival} is not proven better in any segment or by any other loss."
+    if now == rival:
+        return f"{rival} is better by recent outcomes, by its {_loss(pair)}."
     if pair.provisional is not None:
         return f"No verdict yet: {waiting_in_words(pair.provisional, *_names(pair))}."
     if pair.verdict == EQUIVALENT:
         low, high = pair.interval or (0.0, 0.0)
         return (
-            f"{challenger} and {other} are equivalent: their {_loss(pair)} differs by at most "
+            f"{challenger} and {rival} are equivalent: their {_loss(pair)} differs by at most "
             f"{_number(max(abs(low), abs(high)))}, within the margin. Choose by cost or speed."
         )
     more = more_in_words(pair.needed)
     takes = "" if not more else f" A decision takes {more.removeprefix(', ')}."
-    said = f"Neither {challenger} nor {other} is proved better since the latest change"
+    text = f"Neither {challenger} nor {rival} is proved better since the latest change"
     latest = pair.latest
     sign = 1 if challenger == pair.against else -1
     if latest is not None and sign * latest.difference > 0:
-        by = f"{_number(abs(latest.difference))} {latest.where or f'by {latest.estimator}'}"
-        return f"{said}. The {_loss(pair)} of {challenger} is lower by {by}, but one look is no proof.{takes}"
-    return f"{said}.{takes}"
+        by = f"{_number(abs(latest.difference))} {latest.outcomes_in_words or f'by {latest.estimator}'}"
+        return f"{text}. The {_loss(pair)} of {challenger} is lower by {by}, but one look is no proof.{takes}"
+    return f"{text}.{takes}"
 
 
 def whole_verdict(pair: Pair) -> str:
@@ -342,10 +359,10 @@ def _names(pair: Pair) -> tuple[str, str]:
     return a, b
 
 
-def _leads(pair: Pair, who: str, leads: str) -> str:
+def _leads(pair: Pair, verdict: str, leads: str) -> str:
     """Return the two models, the better one first."""
     a, b = _names(pair)
-    return f"{b} {leads} {a}" if who == B_LEADS else f"{a} {leads} {b}"
+    return f"{b} {leads} {a}" if verdict == B_LEADS else f"{a} {leads} {b}"
 
 
 def _loss(pair: Pair) -> str:
@@ -359,23 +376,23 @@ def over_the_whole_run(pair: Pair) -> str:
     decided, leads = pair.is_decided, leader(pair)
     better, worse = (b, a) if leads == B_LEADS else (a, b)
     if leads:
-        who = f"{better} {'beats' if decided else 'vs'} {worse} over the whole run: {_loss(pair)} lower"
-        who += "" if difference is None else f" by {_number(abs(difference))}"
+        sentence = f"{better} {'beats' if decided else 'vs'} {worse} over the whole run: {_loss(pair)} lower"
+        sentence += "" if difference is None else f" by {_number(abs(difference))}"
     else:
-        what = f"{'difference' if difference is None else 'no difference'} in {_loss(pair)}"
-        who = f"{a} and {b} over the whole run: {what}"
+        no_leader = f"{'difference' if difference is None else 'no difference'} in {_loss(pair)}"
+        sentence = f"{a} and {b} over the whole run: {no_leader}"
     if pair.verdict == BY_PARTITION:
         missing = ", ".join(map(str, pair.missing_partitions))
         without = f", without those of partitions {missing}, which reached a limit" if missing else ""
-        return f"{who}, after {pair.outcomes:,} outcomes{without}; each partition has its own verdict"
+        return f"{sentence}, after {pair.outcomes:,} outcomes{without}; each partition has its own verdict"
     if pair.provisional is not None:
         waiting = waiting_in_words(pair.provisional, a, b)
-        return f"{who} after {pair.outcomes:,} outcomes; {waiting}"
+        return f"{sentence} after {pair.outcomes:,} outcomes; {waiting}"
     if pair.verdict == EQUIVALENT:
-        who = f"{a} and {b} are equivalent over the whole run: {_loss(pair)} differs"
-        who += "" if difference is None else f" by {_number(abs(difference))}"
+        sentence = f"{a} and {b} are equivalent over the whole run: {_loss(pair)} differs"
+        sentence += "" if difference is None else f" by {_number(abs(difference))}"
     if pair.interval is None:
-        return f"{who}, undecided after {pair.outcomes:,} outcomes"
+        return f"{sentence}, undecided after {pair.outcomes:,} outcomes"
     low, high = pair.interval
     if leads == A_LEADS:
         low, high = -high, -low
@@ -385,7 +402,7 @@ def over_the_whole_run(pair: Pair) -> str:
         if decided or pair.verdict == EQUIVALENT
         else f"undecided after {pair.outcomes:,} outcomes{more_in_words(pair.needed)}"
     )
-    return f"{who} ({_number(low)} to {_number(high)}), {until}"
+    return f"{sentence} ({_number(low)} to {_number(high)}), {until}"
 
 
 def more_in_words(needed: Mapping[str, int] | None) -> str:
@@ -426,7 +443,7 @@ def _number(value: float) -> str:
     return f"{value:.1g}" if 0 < abs(value) < _LEAST_SHOWN else f"{value + 0.0:,.3f}"
 
 
-def sentence(one: Disparity) -> str:
+def sentence(disparity: Disparity) -> str:
     """Return whether segments of a key differ in one line: which, by how much, since when.
 
     >>> about = "", "s", 0, "m", "final", "region", "error", 4000, 0
@@ -438,20 +455,23 @@ outcome 1,664 of 4,000'
     >>> sentence(Disparity(*about, {}, None, None, None, None, None, 0.05, 0.0, "too_few", None, ""))
     's/m final: error of segments of region: too few outcomes or clusters to compare, of 4,000'
     """
-    subject = f"{printable(one.stream)}/{printable(one.model)} {one.stage}"
-    measure, segments = one.measure.replace("_", " "), f"segments of {printable(one.key)}"
-    if one.verdict == VERDICTS[DIFFERS] and one.interval is not None:
+    subject = f"{printable(disparity.stream)}/{printable(disparity.model)} {disparity.stage}"
+    measure, segments = disparity.measure.replace("_", " "), f"segments of {printable(disparity.key)}"
+    if disparity.verdict == VERDICTS[DIFFERS] and disparity.interval is not None:
         largest, smallest = (
-            "" if name is None else f"{printable(name)} {one.groups[name]['value']:.3f}"
-            for name in (one.largest, one.smallest)
+            "" if name is None else f"{printable(name)} {disparity.groups[name]['value']:.3f}"
+            for name in (disparity.largest, disparity.smallest)
         )
         return (
             f"{subject}: {measure} differs between {segments}: {largest}, {smallest}; by at least "
-            f"{one.interval[0]:.3f}, since outcome {one.since:,} of {one.outcomes:,}"
+            f"{disparity.interval[0]:.3f}, since outcome {disparity.since:,} of {disparity.outcomes:,}"
         )
-    if one.verdict == VERDICTS[NO_DIFFERENCE]:
-        return f"{subject}: {measure} of {segments}: no difference found in {one.outcomes:,} outcomes"
-    return f"{subject}: {measure} of {segments}: too few outcomes or clusters to compare, of {one.outcomes:,}"
+    if disparity.verdict == VERDICTS[NO_DIFFERENCE]:
+        return f"{subject}: {measure} of {segments}: no difference found in {disparity.outcomes:,} outcomes"
+    return (
+        f"{subject}: {measure} of {segments}: "
+        f"too few outcomes or clusters to compare, of {disparity.outcomes:,}"
+    )
 
 
 class ReferenceComparison(NamedTuple):
@@ -482,25 +502,27 @@ class ReferenceComparison(NamedTuple):
         recall 0.600, in the reference's 100 outcomes 0.500: +0.100 (-0.100 to +0.300), which may be chance
         """
         then = f"in the reference's {self.outcomes:,} outcomes {self.reference:.3f}"
-        said = f"{self.measure} {self.now:.3f}, {then}"
+        sentence = f"{self.measure} {self.now:.3f}, {then}"
         if self.interval is None:
-            return said
+            return sentence
         low, high = self.interval
         chance = "" if self.differs else ", which may be chance"
-        return f"{said}: {self.difference:+.3f} ({low:+.3f} to {high:+.3f}){chance}"
+        return f"{sentence}: {self.difference:+.3f} ({low:+.3f} to {high:+.3f}){chance}"
 
 
-def referred(said: Mapping[str, Any]) -> Iterator[ReferenceComparison]:
+def referred(reference: Mapping[str, Any]) -> Iterator[ReferenceComparison]:
     """Return the entries of the field `reference` of a message, in its order."""
-    for name, one in said.get("measures", {}).items():
-        value, difference = float(one["value"]), float(one["difference"])
-        interval = one["interval"]
+    for name, measured in reference.get("measures", {}).items():
+        value, difference = float(measured["value"]), float(measured["difference"])
+        interval = measured["interval"]
         ends = None if interval is None else (float(interval[0]), float(interval[1]))
-        yield ReferenceComparison(name, int(said["outcomes"]), value, value + difference, difference, ends)
+        yield ReferenceComparison(
+            name, int(reference["outcomes"]), value, value + difference, difference, ends
+        )
 
 
-def main_one(said: Mapping[str, Any]) -> ReferenceComparison | None:
+def main_comparison(reference: Mapping[str, Any]) -> ReferenceComparison | None:
     """Return the measure that stands for all, if one is shown; None without one."""
-    found = {one.measure: one for one in referred(said)}
+    by_measure = {comparison.measure: comparison for comparison in referred(reference)}
     order = [name for names in COLUMNS.values() for name in names]
-    return next((found[name] for name in (*order, *found) if name in found), None)
+    return next((by_measure[name] for name in (*order, *by_measure) if name in by_measure), None)

@@ -167,11 +167,11 @@ def elide(text: str, width: int) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    taken = 0
-    for place, character in enumerate(text):
-        taken += cell_len(character)
-        if taken > width:
-            return text[:place]
+    cells = 0
+    for index, character in enumerate(text):
+        cells += cell_len(character)
+        if cells > width:
+            return text[:index]
     return text
 
 
@@ -199,13 +199,13 @@ def count(value: float) -> str:
     return f"{value:,.0f}" if value < 1e6 else number(value)
 
 
-def counted(number: int, what: str) -> str:
+def counted(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural unless it is 1.
 
     >>> counted(1, "stream"), counted(1000, "stream")
     ('1 stream', '1,000 streams')
     """
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def measure_text(value: float | None) -> Text:

@@ -53,10 +53,10 @@ def expected_period(
     measure = next((name for name in COMPARED if name in (expected or labelled)), None)
     if measure is None:
         return None
-    one = expected.get(measure, {})
-    record, interval = one.get("record") or {}, one.get("interval")
+    estimate = expected.get(measure, {})
+    record, interval = estimate.get("record") or {}, estimate.get("interval")
     return ExpectedPeriod(
-        start, end, measure, labelled[measure] if final else None, one.get("value"),
+        start, end, measure, labelled[measure] if final else None, estimate.get("value"),
         None if interval is None else (interval[0], interval[1]), record.get("coverage"),
         record.get("finals"), labelled.get(measure), labelled_share, record.get("lost_to"),
         (record["mean_error"], record.get("labelled_so_far"), record.get("last_final"))
@@ -98,64 +98,68 @@ def answers_in_words(period: ExpectedPeriod) -> str | None:
     answers = zip(period.errors, ("expected", *_NAIVE.values()))
     with_error = [(error, name) for error, name in answers if error is not None]
     _, best = min(with_error, key=lambda answer: answer[0])
-    each = ", ".join(f"{name} {number(error)}" for error, name in with_error)
+    all_answers = ", ".join(f"{name} {number(error)}" for error, name in with_error)
     return (
         f"{period.measure}, best answer so far: {best} "
-        f"(mean errors over {period.finals} final periods: {each})"
+        f"(mean errors over {period.finals} final periods: {all_answers})"
     )
 
 
-def period_in_words(one: ExpectedPeriod, zone: str = "UTC", *, untimed: bool = False) -> str:
+def period_in_words(period: ExpectedPeriod, zone: str = "UTC", *, untimed: bool = False) -> str:
     """Return the period's value, final or expected, with its interval and how often such intervals held.
 
     It begins with the labels so far if they differ from the expected value. The period is named by its date
     in `zone`; `untimed`: the ends are rows.
     """
-    when = period_name(one.start, one.end, zone, untimed=untimed)
-    share = f"{100 * one.labelled_share:.0f}% of predictions"
-    so_far = "-" if one.labelled_so_far is None else number(one.labelled_so_far)
-    if one.final is not None:
-        said = f"final {number(one.final)} ({share} labelled)"
-    elif one.expected is None:
-        said = f"labelled so far {so_far} ({share})"
-    elif one.interval is None:
-        said = f"expected {number(one.expected)} ({NO_INTERVAL}), labelled so far {so_far} ({share})"
+    period_words = period_name(period.start, period.end, zone, untimed=untimed)
+    share = f"{100 * period.labelled_share:.0f}% of predictions"
+    so_far = "-" if period.labelled_so_far is None else number(period.labelled_so_far)
+    if period.final is not None:
+        sentence = f"final {number(period.final)} ({share} labelled)"
+    elif period.expected is None:
+        sentence = f"labelled so far {so_far} ({share})"
+    elif period.interval is None:
+        sentence = f"expected {number(period.expected)} ({NO_INTERVAL}), labelled so far {so_far} ({share})"
     else:
-        low, high = one.interval
-        expected = f"expected {number(one.expected)} [{number(low)}, {number(high)}]"
-        if one.coverage is not None:
-            expected += f" (held in {100 * one.coverage:.0f}% of {one.finals} earlier periods)"
-        if one.labelled_so_far is None or low <= one.labelled_so_far <= high:
-            said = f"{expected}, labelled so far {so_far} ({share})"
+        low, high = period.interval
+        expected = f"expected {number(period.expected)} [{number(low)}, {number(high)}]"
+        if period.coverage is not None:
+            expected += f" (held in {100 * period.coverage:.0f}% of {period.finals} earlier periods)"
+        if period.labelled_so_far is None or low <= period.labelled_so_far <= high:
+            sentence = f"{expected}, labelled so far {so_far} ({share})"
         else:
-            said = f"labelled so far {so_far} ({share}), {expected}: {_why(one)}"
-    closer = None if one.final is not None else lost_to_in_words(one.lost_to)
-    return f"{when}, {one.measure}: {said}{'' if closer is None else f'; {closer}'}"
+            sentence = f"labelled so far {so_far} ({share}), {expected}: {_why(period)}"
+    closer = None if period.final is not None else lost_to_in_words(period.lost_to)
+    return f"{period_words}, {period.measure}: {sentence}{'' if closer is None else f'; {closer}'}"
 
 
-def _why(one: ExpectedPeriod) -> str:
+def _why(period: ExpectedPeriod) -> str:
     """Return the reason why labels so far differ from the expected value."""
-    more = one.labelled_so_far is not None and one.expected is not None and one.labelled_so_far > one.expected
-    loss = LOSSES.get(one.measure)
+    more = (
+        period.labelled_so_far is not None
+        and period.expected is not None
+        and period.labelled_so_far > period.expected
+    )
+    loss = LOSSES.get(period.measure)
     if loss is not None and loss.signal == "error":
-        right = more == (MEASURES[one.measure].better != LESS)
-        return f"labels of {'right' if right else 'wrong'} predictions come sooner"
+        are_right = more == (MEASURES[period.measure].better != LESS)
+        return f"labels of {'right' if are_right else 'wrong'} predictions come sooner"
     return "the predictions labelled so far differ from the others"
 
 
-def waiting_in_words(said: Mapping[str, Any]) -> str:
+def waiting_in_words(counts: Mapping[str, Any]) -> str:
     """Return how many pending predictions are expected to be correct (`waiting_expected` of `coverage`).
 
     >>> waiting_in_words({"predictions": 50, "labels": 40.2, "right": 30.4, "interval": [25.0, 35.8]})
     '50 pending predictions in provisional periods: 40 are expected to get a label, 30 ± 5 to be correct'
     """
     within = ""
-    if said.get("interval"):
-        low, high = said["interval"]
-        within = f" ± {max(said['right'] - low, high - said['right']):,.0f}"  # one end may be cut off
+    if counts.get("interval"):
+        low, high = counts["interval"]
+        within = f" ± {max(counts['right'] - low, high - counts['right']):,.0f}"  # one end may be cut off
     return (
-        f"{said['predictions']:,} pending predictions in provisional periods: {said['labels']:,.0f} are "
-        f"expected to get a label, {said['right']:,.0f}{within} to be correct"
+        f"{counts['predictions']:,} pending predictions in provisional periods: {counts['labels']:,.0f} are "
+        f"expected to get a label, {counts['right']:,.0f}{within} to be correct"
     )
 
 

@@ -68,22 +68,29 @@ class ExplainingMessages:
 
     def newest(self) -> list[Incident]:
         """Return the newest message about each incident, in the order in which they opened."""
-        return sorted(self.incidents, key=lambda one: (one.opened["ts"], one.stream, one.model))
+        return sorted(
+            self.incidents, key=lambda incident: (incident.opened["ts"], incident.stream, incident.model)
+        )
 
     def by_id(self, wanted: str) -> Incident:
         """Return the incident whose id begins so; raise WorkError if there is none, or are several."""
-        matches = [one for one in self.newest() if _ID.fullmatch(wanted) and one.id.startswith(wanted)]
+        matches = [
+            incident for incident in self.newest() if _ID.fullmatch(wanted) and incident.id.startswith(wanted)
+        ]
         if len(matches) != 1:
             why = f"{len(matches)} incidents' ids begin so" if matches else "there is no such incident"
             raise WorkError(f"{wanted!r}: {why}; {_named(matches or self.newest())}")
         return matches[0]
 
-    def at(self, stream: str, model: str, ts: int) -> Incident:
+    def incident_at(self, stream: str, model: str, ts: int) -> Incident:
         """Return the incident of a model that was open at a label time (ms); raise WorkError without one."""
-        of_model = [one for one in self.newest() if (one.stream, one.model) == (stream, model)]
+        of_model = [
+            incident for incident in self.newest() if (incident.stream, incident.model) == (stream, model)
+        ]
         matches = [
-            one for one in of_model
-            if one.change_point["ts"] <= ts and (one.status != "closed" or ts <= one.ts)
+            incident
+            for incident in of_model
+            if incident.change_point["ts"] <= ts and (incident.status != "closed" or ts <= incident.ts)
         ]
         if not matches:
             raise WorkError(
@@ -96,34 +103,36 @@ def _named(incidents: list[Incident]) -> str:
     if not incidents:
         return "no incident is known"
     newest = []
-    for one in incidents:
-        point = one.change_point
-        began = f"outcome {point['outcome']:,}" if one.untimed else clock(point["ts"])
-        newest.append(f"{one.id[:8]} {status.subject_of(one)} since {began}")
+    for incident in incidents:
+        point = incident.change_point
+        began = f"outcome {point['outcome']:,}" if incident.untimed else clock(point["ts"])
+        newest.append(f"{incident.id[:8]} {status.subject_of(incident)} since {began}")
     more = f" and {len(newest) - _NAMED} before" if len(newest) > _NAMED else ""
     return f"known: {', '.join(newest[: -_NAMED - 1 : -1])}{more}"
 
 
-def explain(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
+def explain(messages: ExplainingMessages, incident: Incident) -> Iterator[str]:
     """Yield an explanation as lines of text under headings.
 
     They show since when the model is worse, by how much, what changed, and other models and baselines.
     """
     yield f"incident {incident.id}: {status.subject_of(incident)}, {incident.stage}, {incident.status}"
-    yield from _titled("marked", _marked(known, incident))
+    yield from _titled("marked", _marked(messages, incident))
     yield from _titled("since", _since(incident))
-    yield from _titled("how bad", _how_bad(known, incident))
-    causes = (_named_evidence(one, untimed=bool(incident.untimed)) for one in incident.causes)
+    yield from _titled("how bad", _how_bad(messages, incident))
+    causes = (_named_evidence(cause, untimed=bool(incident.untimed)) for cause in incident.causes)
     yield from _titled("what changed", (*causes, *_compared(incident)))
-    incidents = known.newest()
-    models = {one.model for one in incidents if one.stream == incident.stream}
-    models |= {model for stream, model, _ in known.metrics if stream == incident.stream}
+    incidents = messages.newest()
+    models = {
+        other_incident.model for other_incident in incidents if other_incident.stream == incident.stream
+    }
+    models |= {model for stream, model, _ in messages.metrics if stream == incident.stream}
     yield from _titled("other models", status.in_words(incident, incidents, models))
     yield from _titled("baselines", _baselines(incident))
     yield from _titled("noise", [status.noise_sentence(incident)])
     yield from _titled("inspect", [", ".join(map(printable, incident.examples)) or "no example is known"])
     yield from _titled("next", [status.next_step(incident)])
-    yield from _titled("alarms", _alarms(known, incident))
+    yield from _titled("alarms", _alarms(messages, incident))
 
 
 def _titled(title: str, lines: Iterable[str]) -> Iterator[str]:
@@ -139,13 +148,13 @@ _GRADES = {
 }
 
 
-def _marked(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
+def _marked(messages: ExplainingMessages, incident: Incident) -> Iterator[str]:
     """Yield what a person has marked the incident as, and how many marked incidents were real."""
-    mark = known.marks.newest(incident.id)
+    mark = messages.marks.newest(incident.id)
     if mark is not None:
         note = f": {printable(mark.note)}" if mark.note else ""
         yield f"{mark.mark} by {printable(mark.by)}, {clock(mark.ts)}{note}"
-        real, marked = known.marks.precision()
+        real, marked = messages.marks.precision()
         yield f"{real} of {marked} marked incidents are real"
 
 
@@ -159,11 +168,11 @@ def _since(incident: Incident) -> Iterator[str]:
     yield f"noticed {later:,} outcomes later{_labels_of(incident, opened)}"
 
 
-def _labels_of(incident: Incident, place: dict[str, int]) -> str:
-    return "" if incident.untimed else f", labels of {clock(place['ts'])}"
+def _labels_of(incident: Incident, point: dict[str, int]) -> str:
+    return "" if incident.untimed else f", labels of {clock(point['ts'])}"
 
 
-def _how_bad(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
+def _how_bad(messages: ExplainingMessages, incident: Incident) -> Iterator[str]:
     before, after = (_level(side, incident) for side in (incident.before, incident.after))
     yield f"{status.size_in_words(incident)} (expected to last)"
     if present := status.present_in_words(incident):
@@ -176,23 +185,23 @@ def _how_bad(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
     )
     if incident.recovered is not msgspec.UNSET:
         back = incident.recovered
-        when = "" if incident.untimed else f", {clock(back['ts'])}"
-        yield f"back within its earlier interval since outcome {back['outcome']:,}{when}"
-    for (stream, model, sequence), one in sorted(known.metrics.items()):
+        moment_text = "" if incident.untimed else f", {clock(back['ts'])}"
+        yield f"back within its earlier interval since outcome {back['outcome']:,}{moment_text}"
+    for (stream, model, sequence), reading in sorted(messages.metrics.items()):
         if (stream, model) == (incident.stream, incident.model) and sequence.startswith(f"{incident.stage} "):
-            name = next((name for name in measures.COMPARED if name in one.measures), None)
+            name = next((name for name in measures.COMPARED if name in reading.measures), None)
             if name is not None:
-                when = f"outcome {one.outcomes:,}" if one.untimed else clock(one.ts)
-                value = one.measures[name]
+                moment_text = f"outcome {reading.outcomes:,}" if reading.untimed else clock(reading.ts)
+                value = reading.measures[name]
                 shown = f"{100 * value:.1f}%" if name == "accuracy" else f"{value:.4g}"
-                yield f"{name} now, {one.estimator}: {shown} ({when})"
+                yield f"{name} now, {reading.estimator}: {shown} ({moment_text})"
 
 
 def _level(side: dict[str, Any], incident: Incident) -> str:
     """Return a level with its interval: a share that is right, or else a mean loss."""
     ends = sorted(status.level(end, incident) or 0.0 for end in side["interval"])
     mean = status.level(side["level"], incident)
-    low, value, high = (_shown(one, incident) for one in (ends[0], mean, ends[1]))
+    low, value, high = (_shown(loss, incident) for loss in (ends[0], mean, ends[1]))
     return f"{value} ({low} to {high}, {side['n']:,} outcomes)"
 
 
@@ -225,27 +234,27 @@ def evidence_details(cause: dict[str, Any], *, untimed: bool = False) -> str:
     >>> evidence_details({"cause": "segment", "segment": "region=us", "before": 0.2, "after": 0.7})
     ': from 20% to 70%'
     """
-    said = ""
+    sentence = ""
     if cause["cause"] != "class_ratio" and "before" in cause and "after" in cause:
-        whose = "".join(
-            f"of {what} {printable(str(cause[what]))} "
-            for what in ("class", "segment")
-            if what in cause and f"{what}_share" not in cause and cause["cause"] != what
+        subject = "".join(
+            f"of {kind} {printable(str(cause[kind]))} "
+            for kind in ("class", "segment")
+            if kind in cause and f"{kind}_share" not in cause and cause["cause"] != kind
         )
-        said += f": {whose}from {100 * cause['before']:.0f}% to {100 * cause['after']:.0f}%"
+        sentence += f": {subject}from {100 * cause['before']:.0f}% to {100 * cause['after']:.0f}%"
     if "confidence" in cause:
         sure = cause["confidence"]
-        said += f": mean confidence from {100 * sure['before']:.0f}% to {100 * sure['after']:.0f}%"
+        sentence += f": mean confidence from {100 * sure['before']:.0f}% to {100 * sure['after']:.0f}%"
     if "other_models" in cause:
-        others = cause["other_models"]
-        said += f"; of {others['models']} other models {others['worse']} got worse at once"
+        other_models = cause["other_models"]
+        sentence += f"; of {other_models['models']} other models {other_models['worse']} got worse at once"
     if "since" in cause:
-        said += f", since outcome {cause['since']['outcome']:,}"
-        said += "" if untimed else f", labels of {clock(cause['since']['ts'])}"
+        sentence += f", since outcome {cause['since']['outcome']:,}"
+        sentence += "" if untimed else f", labels of {clock(cause['since']['ts'])}"
     for name in ("segment", "class"):
         if f"{name}_share" in cause:
-            said += f"; {100 * cause[f'{name}_share']:.0f}% of it in {name} {printable(str(cause[name]))}"
-    return said
+            sentence += f"; {100 * cause[f'{name}_share']:.0f}% of it in {name} {printable(str(cause[name]))}"
+    return sentence
 
 
 def _named_evidence(cause: dict[str, Any], *, untimed: bool) -> str:
@@ -256,8 +265,8 @@ def _named_evidence(cause: dict[str, Any], *, untimed: bool) -> str:
     >>> _named_evidence({"cause": "concept", "share": 0.6}, untimed=False)
     'concept (60%)'
     """
-    said = evidence(cause, untimed=untimed)
-    return said if said.startswith(f"{cause['cause']} (") else f"{cause['cause']}: {said}"
+    details = evidence(cause, untimed=untimed)
+    return details if details.startswith(f"{cause['cause']} (") else f"{cause['cause']}: {details}"
 
 
 def _compared(incident: Incident) -> Iterator[str]:
@@ -285,14 +294,14 @@ def _baselines(incident: Incident) -> Iterator[str]:
         yield "none are known"
 
 
-def _alarms(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
+def _alarms(messages: ExplainingMessages, incident: Incident) -> Iterator[str]:
     yield f"{incident.alarm_count:,}"
     for name in incident.alarms:
-        alarm = known.alarms.get(name)
+        alarm = messages.alarms.get(name)
         if alarm is not None:
             segment = f" {printable(alarm.segment)}" if alarm.segment else ""
-            when = "" if alarm.untimed else f"{clock(alarm.ts)} "
-            yield when + (expected.of_period(alarm) or (
+            time_text = "" if alarm.untimed else f"{clock(alarm.ts)} "
+            yield time_text + (expected.of_period(alarm) or (
                 f"{alarm.stage}{segment} {alarm.detector} on {printable(alarm.signal)} at "
                 f"outcome {alarm.outcome:,}: statistic {alarm.statistic:.4g}, threshold {alarm.threshold:g}"
             ))  # fmt: skip

@@ -21,7 +21,7 @@ COLUMNS = {
 #: first, then any other measure of quality.
 COMPARED = tuple(dict.fromkeys((
     "accuracy", "mae", "error", "rmse", "mse", "kappa", "f1", "log_loss", "r2",
-    *(name for name, one in MEASURES.items() if one.quality),
+    *(name for name, definition in MEASURES.items() if definition.quality),
 )))  # fmt: skip
 
 
@@ -39,9 +39,9 @@ def baseline_references(measure: str) -> list[BaselineReference]:
     if loss is None or loss.signal != "error":
         return []
     return [
-        BaselineReference(name, one.reference, not loss.one_less)
-        for name, one in MEASURES.items()
-        if one.reference is not None and not one.quality and one.needs_label
+        BaselineReference(name, definition.reference, not loss.one_less)
+        for name, definition in MEASURES.items()
+        if definition.reference is not None and not definition.quality and definition.needs_label
     ]
 
 
@@ -56,8 +56,8 @@ def stage_in_words(stage: str, same: Iterable[str] = ()) -> str:
     >>> stage_in_words("final", ["initial"]), stage_in_words("final")
     ('final (same as initial)', 'final')
     """
-    others = ", ".join(same)
-    return f"{stage} (same as {others})" if others else stage
+    listed = ", ".join(same)
+    return f"{stage} (same as {listed})" if listed else stage
 
 
 def marked(stage: str, same: Sequence[str]) -> str:
@@ -75,5 +75,5 @@ def caption_of_stages(same: Iterable[Sequence[str]]) -> str:
     >>> caption_of_stages([["initial"], ["initial"]])
     'final*: initial is the same, as each instance had one prediction. '
     """
-    known = list(map(bool, same))
-    return (_STAGES if not all(known) else "") + (_SAME if any(known) else "")
+    have_same = list(map(bool, same))
+    return (_STAGES if not all(have_same) else "") + (_SAME if any(have_same) else "")

@@ -64,5 +64,5 @@ def _moment(ms: int, zone: str) -> datetime:
     return moment if zone == "UTC" else moment.astimezone(ZoneInfo(zone))
 
 
-def _date(when: datetime) -> str:
-    return f"{when.day} {when:%b %Y}"
+def _date(moment: datetime) -> str:
+    return f"{moment.day} {moment:%b %Y}"

@@ -81,8 +81,10 @@ def cause_name(cause: dict[str, Any]) -> str:
     'segment region=eu'
     """
     name = str(cause["cause"])
-    which = cause.get(_NAMED_KINDS.get(name, ""))
-    return f"{CAUSES.get(name, printable(name))}{'' if which is None else f' {printable(str(which))}'}"
+    part_name = cause.get(_NAMED_KINDS.get(name, ""))
+    return (
+        f"{CAUSES.get(name, printable(name))}{'' if part_name is None else f' {printable(str(part_name))}'}"
+    )
 
 
 def next_step(message: Incident) -> str:
@@ -174,7 +176,7 @@ def _loss_in_words(loss: float, message: Incident) -> str:
 
 def levels_in_words(message: Incident) -> str:
     """Return the levels before and after the change: `accuracy 90.0% → 75.0%`, or `mean loss 0.1 → 0.25`."""
-    before, after = (level(one["level"], message) for one in (message.before, message.after))
+    before, after = (level(side["level"], message) for side in (message.before, message.after))
     if before is None or after is None:
         return "worse"
     if is_share(message):
@@ -199,7 +201,7 @@ def standing_in_words(message: Incident) -> str:
 
 def sentence(message: Incident) -> str:
     """Return an incident in one line: since when, how bad, what changed, and its status."""
-    causes = ", ".join(cause_in_words(one) for one in message.causes[:2])
+    causes = ", ".join(cause_in_words(cause) for cause in message.causes[:2])
     alarms = f"{message.alarm_count:,} alarm{'' if message.alarm_count == 1 else 's'}"
     return (
         f"{subject_of(message)} {message.stage}: {standing_in_words(message)}, began at outcome "
@@ -216,8 +218,8 @@ class NewestIncidents:
 
     def add(self, message: Incident) -> None:
         """Store a message; ignore one that is older than the stored one."""
-        known = self._known.get(message.id)
-        if known is None or known.revision <= message.revision:
+        stored = self._known.get(message.id)
+        if stored is None or stored.revision <= message.revision:
             self._known[message.id] = message
 
     def __iter__(self) -> Iterator[Incident]:
@@ -231,50 +233,57 @@ class NewestIncidents:
 _MOST_NAMED = 10
 
 
-def changed_with(one: Incident, incidents: Iterable[Incident]) -> list[Incident]:
+def changed_with(incident: Incident, incidents: Iterable[Incident]) -> list[Incident]:
     """Return incidents of other models of the stream whose changes overlap with this one's.
 
     A change lasts from its change point to its alarm. A change point is an estimate, so a change
     extends to both sides by the time that either took to be noticed.
     """
-    begins, ends = _span(one)
+    begins, ends = _span(incident)
     neighbours = []
-    for other in incidents:
-        if (other.stream, other.partition) != (one.stream, one.partition) or other.model == one.model:
+    for candidate in incidents:
+        if (candidate.stream, candidate.partition) != (
+            incident.stream,
+            incident.partition,
+        ) or candidate.model == incident.model:
             continue
-        first, last = _span(other)
+        first, last = _span(candidate)
         slack = max(ends - begins, last - first)
         if first - slack <= ends and begins - slack <= last:
-            neighbours.append(other)
-    return sorted(neighbours, key=lambda other: (abs(_span(other)[0] - begins), other.model, other.id))
+            neighbours.append(candidate)
+    return sorted(
+        neighbours, key=lambda candidate: (abs(_span(candidate)[0] - begins), candidate.model, candidate.id)
+    )
 
 
-def unchanged(one: Incident, changed: Iterable[Incident], models: Iterable[str]) -> list[str]:
+def unchanged(incident: Incident, changed: Iterable[Incident], models: Iterable[str]) -> list[str]:
     """Return the stream's models without a change at that time, except baselines."""
-    others = {name for name in models if not name.startswith(BASELINE_PREFIX)}
-    others = {name for name in others if not name.endswith(RANDOM_SUFFIX)}
-    return sorted(others - {one.model} - {other.model for other in changed})
+    unaffected = {name for name in models if not name.startswith(BASELINE_PREFIX)}
+    unaffected = {name for name in unaffected if not name.endswith(RANDOM_SUFFIX)}
+    return sorted(unaffected - {incident.model} - {neighbour.model for neighbour in changed})
 
 
-def in_words(one: Incident, incidents: Iterable[Incident], models: Iterable[str]) -> Iterator[str]:
+def in_words(incident: Incident, incidents: Iterable[Incident], models: Iterable[str]) -> Iterator[str]:
     """Yield a line for each model that changed, and one for the others."""
-    changed = changed_with(one, incidents)
-    for other in changed[:_MOST_NAMED]:
-        levels = levels_in_words(other)
-        yield f"{printable(other.model)} changed at the same time: {levels} ({other.id[:8]})"
+    changed = changed_with(incident, incidents)
+    for neighbour in changed[:_MOST_NAMED]:
+        levels = levels_in_words(neighbour)
+        yield f"{printable(neighbour.model)} changed at the same time: {levels} ({neighbour.id[:8]})"
     if len(changed) > _MOST_NAMED:
         yield f"… and {len(changed) - _MOST_NAMED:,} more"
-    others = unchanged(one, changed, models)
-    names = ", ".join(map(printable, others[:_MOST_NAMED])) + (" …" if len(others) > _MOST_NAMED else "")
-    if others:
+    unaffected = unchanged(incident, changed, models)
+    names = ", ".join(map(printable, unaffected[:_MOST_NAMED])) + (
+        " …" if len(unaffected) > _MOST_NAMED else ""
+    )
+    if unaffected:
         yield f"{'no change of' if changed else 'none of the others changed:'} {names}"
     elif not changed:
         yield "no other model of the stream is known"
 
 
-def _span(one: Incident) -> tuple[int, int]:
+def _span(incident: Incident) -> tuple[int, int]:
     """Return the time from the change point to the alarm that opened the incident (label times, ms)."""
-    return one.change_point["ts"], max(one.change_point["ts"], one.opened["ts"])
+    return incident.change_point["ts"], max(incident.change_point["ts"], incident.opened["ts"])
 
 
 #: Statuses in the order of their urgency, with their words. A model has the first one that applies.
@@ -301,10 +310,10 @@ def moment(ms: int) -> str:
     '14 Nov 2023 22:13'
     """
     try:
-        when = datetime.fromtimestamp(ms / 1000, timezone.utc)
+        utc_time = datetime.fromtimestamp(ms / 1000, timezone.utc)
     except (ValueError, OverflowError, OSError):
         return str(ms)
-    return f"{when.day} {when:%b %Y %H:%M}"
+    return f"{utc_time.day} {utc_time:%b %Y %H:%M}"
 
 
 def began_in_words(incident: Incident) -> str:
@@ -315,7 +324,7 @@ def began_in_words(incident: Incident) -> str:
 
 def _levels(incident: Incident) -> tuple[str, str] | None:
     """Return the levels before and after the change as text; None if one is missing."""
-    before, after = (level(one.get("level"), incident) for one in (incident.before, incident.after))
+    before, after = (level(side.get("level"), incident) for side in (incident.before, incident.after))
     if before is None or after is None:
         return None
     shown = _percent if incident.baselines or is_share(incident) else number
@@ -340,8 +349,8 @@ def finding(incident: Incident, latest: float | None = None, *, is_back: bool = 
     `latest` is the level in the latest outcomes of an open incident; `is_back`: it is near that before.
     """
     levels = _levels(incident)
-    where = "" if incident.segment is None else f" in {printable(incident.segment)}"
-    model = f"{printable(incident.model)}{where}"
+    in_segment = "" if incident.segment is None else f" in {printable(incident.segment)}"
+    model = f"{printable(incident.model)}{in_segment}"
     is_open = incident.status == "open" and not is_back
     if levels is None:
         return f"{model} {'is' if is_open else 'was'} worse"
@@ -367,20 +376,20 @@ def noise_sentence(incident: Incident) -> str:
     alarms, outcomes = (incident.former_alarms.get(name, 0) for name in ("alarms", "outcomes"))
     if not alarms:
         return f"No alarm in the {outcomes:,} outcomes before."
-    found = f"{alarms:,} alarm{'' if alarms == 1 else 's'}"
-    return f"{found} in the {outcomes:,} outcomes before: one in {outcomes // alarms:,}."
+    alarms_text = f"{alarms:,} alarm{'' if alarms == 1 else 's'}"
+    return f"{alarms_text} in the {outcomes:,} outcomes before: one in {outcomes // alarms:,}."
 
 
-def incident_sentence(incident: Incident, others: Sequence[str] = ()) -> str:
+def incident_sentence(incident: Incident, other_models: Sequence[str] = ()) -> str:
     """Return an incident in short sentences: its levels, its first cause, and models that also changed."""
-    return f"{change_in_words(incident)}. {cause_sentence(incident, others)}".strip()
+    return f"{change_in_words(incident)}. {cause_sentence(incident, other_models)}".strip()
 
 
-def cause_sentence(incident: Incident, others: Sequence[str] = ()) -> str:
+def cause_sentence(incident: Incident, other_models: Sequence[str] = ()) -> str:
     """Return the first cause of an incident, and the models that also changed, in short sentences."""
-    parts = [f"Cause: {cause_in_words(one)}" for one in incident.causes[:_CAUSES]]
-    if others:
-        parts.append(f"Changed at the same time: {names(others)}")
+    parts = [f"Cause: {cause_in_words(cause)}" for cause in incident.causes[:_CAUSES]]
+    if other_models:
+        parts.append(f"Changed at the same time: {names(other_models)}")
     return " ".join(f"{part}." for part in parts)
 
 
@@ -448,20 +457,22 @@ def value_sentence(measures: Mapping[str, float], estimator: str, n: float, outc
     >>> value_sentence({"accuracy": 0.5, "p_maj": 0.75}, "window:1000", 1000, 4000)
     'Right in 50.0% of the latest 1,000 outcomes. The most frequent label is right in 75.0%.'
     """
-    name = next((one for one in COMPARED if one in measures), None)
-    where = _where(estimator, n, outcomes)
+    name = next((measure for measure in COMPARED if measure in measures), None)
+    outcomes_text = _where(estimator, n, outcomes)
     if name is None:
-        return f"No measure has a value in {where}."
+        return f"No measure has a value in {outcomes_text}."
     if name != "accuracy":
-        return f"{name} is {number(measures[name])} in {where}."
+        return f"{name} is {number(measures[name])} in {outcomes_text}."
     lines = {
-        one.line.name: measures[one.measure] for one in baseline_references(name) if one.measure in measures
+        reference.line.name: measures[reference.measure]
+        for reference in baseline_references(name)
+        if reference.measure in measures
     }
-    best = max(lines, key=lambda one: lines[one], default=None)
-    said = f"Right in {_percent(measures[name])} of {where}."
+    best = max(lines, key=lambda baseline: lines[baseline], default=None)
+    sentence = f"Right in {_percent(measures[name])} of {outcomes_text}."
     if best is None or lines[best] <= measures[name]:
-        return said
-    return f"{said} {best[:1].upper()}{best[1:]} is right in {_percent(lines[best])}."
+        return sentence
+    return f"{sentence} {best[:1].upper()}{best[1:]} is right in {_percent(lines[best])}."
 
 
 def _where(estimator: str, n: float, outcomes: int) -> str:
@@ -479,10 +490,10 @@ def _where(estimator: str, n: float, outcomes: int) -> str:
     return f"{outcomes:,} outcomes, by {estimator}"
 
 
-def names(found: Sequence[str]) -> str:
+def names(texts: Sequence[str]) -> str:
     """Return names as a list, with the number of those that are not named."""
-    shown = [printable(one) for one in found[:_NAMED]]
-    more = len(found) - len(shown)
+    shown = [printable(text) for text in texts[:_NAMED]]
+    more = len(texts) - len(shown)
     return ", ".join(shown) + (f" and {more:,} more" if more else "")
 
 
@@ -506,15 +517,18 @@ def references(measures: Mapping[str, float], name: str) -> Iterator[dict[str, A
     """Yield the baselines of a measure: name, value, and the value's difference from it."""
     if name not in measures:
         return
-    one = MEASURES.get(name)
-    found = [
-        (other.line.short, 1 - measures[other.measure] if other.one_less else measures[other.measure])
-        for other in baseline_references(name)
-        if other.measure in measures
+    definition = MEASURES.get(name)
+    values = [
+        (
+            reference.line.short,
+            1 - measures[reference.measure] if reference.one_less else measures[reference.measure],
+        )
+        for reference in baseline_references(name)
+        if reference.measure in measures
     ]
-    if one is not None and one.quality and one.reference is not None:
-        found.append((one.reference.short, 0.0))
-    for short, value in found:
+    if definition is not None and definition.quality and definition.reference is not None:
+        values.append((definition.reference.short, 0.0))
+    for short, value in values:
         yield {"name": short, "value": value, "difference": measures[name] - value}
 
 
