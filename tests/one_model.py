@@ -9,7 +9,7 @@ from prequential.engine.delay.due_periods import PeriodState, due_of
 from prequential.engine.delay.expected import ExpectedTables
 from prequential.engine.delay.expecting import look_together
 from prequential.engine.delay.periods import PeriodTables
-from prequential.engine.output.waiting import Waiting, all_waiting
+from prequential.engine.output.pending_estimates import Waiting, all_waiting
 
 
 def look(

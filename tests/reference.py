@@ -20,8 +20,10 @@ import msgspec
 from prequential.cli.common import add_kafka_options, add_process_options, add_source_options
 from prequential.cli.main import _COMMANDS, add_command
 from prequential.configuration.reading import keys
-from prequential.configuration.settings import model
-from prequential.configuration.settings.model import Config, HttpConfig, Limits, NotifyConfig, WorkerConfig
+from prequential.configuration.settings import texts
+from prequential.configuration.settings.http_server import HttpConfig
+from prequential.configuration.settings.model import Config, Limits, WorkerConfig
+from prequential.configuration.settings.notifications import NotifyConfig
 from prequential.configuration.settings.streams import (
     DEFAULT_MEASURES,
     MULTILABEL_MEASURES,
@@ -200,10 +202,10 @@ def configuration(section: str) -> str:
 
 def _defaults() -> dict[str, str]:
     config = Config()
-    streams = model.of_stream(config.defaults).items()
-    values = {**model.of_rest(config), **dict(streams)}
-    shown = {key: model.shown(key, value) for key, value in values.items()}
-    return {key: "null" if text == model.HIDDEN else text for key, text in shown.items()}
+    streams = texts.of_stream(config.defaults).items()
+    values = {**texts.of_rest(config), **dict(streams)}
+    shown = {key: values.shown(key, value) for key, value in values.items()}
+    return {key: "null" if text == values.HIDDEN else text for key, text in shown.items()}
 
 
 #: Sections whose keys all have a parser, with the class that declares them.

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from prequential.topics.encoding import encode
 from prequential.topics.outputs import Comparison
-from prequential.views.watching.messages import decode_comparison
+from prequential.views.watching.readings import decode_comparison
 from prequential.views.wording import comparing
 
 

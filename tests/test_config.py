@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings import model, streams
+from prequential.configuration.settings import http_server, model, streams
 from prequential.configuration.settings.durations import duration
-from prequential.configuration.settings.model import Config, ConfigError, HttpConfig
+from prequential.configuration.settings.http_server import HttpConfig
+from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.streams import DetectorConfig, Objective, StreamConfig
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.measuring import measured
@@ -87,7 +88,7 @@ class TestDefaults:
             ("{}", HttpConfig()),
             ("{series: needed, stages: null, estimators: null}", HttpConfig()),
             ("{series: all, stages: all, estimators: all, measures: all}",
-             HttpConfig(measures=MEASURES, stages="all", estimators="all", series=model.SERIES)),
+             HttpConfig(measures=MEASURES, stages="all", estimators="all", series=http_server.SERIES)),
             ("{estimators: [all]}", HttpConfig(estimators=("all",))),
         ],
     )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from prequential.cli.main import main
-from prequential.engine.input.seen import Refusal
+from prequential.engine.input.refusals import Refusal
 from prequential.views.diagnosis.findings import findings, why_nothing
 from prequential.views.diagnosis.stream_facts import Example, Facts, Finding, StreamFacts
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing, contextmanager
 from urllib.request import urlopen
 
 import pytest
-from prequential.configuration.settings.model import HttpConfig
+from prequential.configuration.settings.http_server import HttpConfig
 from prequential.runtime.http import TEXT, Answer, Endpoint
 
 from tests.skipping import needs_ipv6

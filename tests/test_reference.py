@@ -14,7 +14,8 @@ import yaml
 from prequential.cli.main import _COMMANDS
 from prequential.configuration.reading import keys
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.model import Config, HttpConfig
+from prequential.configuration.settings.http_server import HttpConfig
+from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DEFAULT_MEASURES
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.measures.declaration import REASONS

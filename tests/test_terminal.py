@@ -13,11 +13,12 @@ from itertools import product
 
 import pytest
 from prequential.cli import dashboard
-from prequential.configuration.settings.model import Config, HttpConfig
+from prequential.configuration.settings.http_server import HttpConfig
+from prequential.configuration.settings.model import Config
 from prequential.runtime.http import Access, escaped
-from prequential.runtime.kafka import stopping, transport
+from prequential.runtime.kafka import process, stopping, transport
+from prequential.runtime.kafka.process import stop_on_signals
 from prequential.runtime.kafka.rejected import COMPLAINING
-from prequential.runtime.kafka.transport import stop_on_signals
 from prequential.topics.clients import KafkaConfig
 from prequential.views.dashboard.history import History
 from prequential.views.dashboard.server import Board, Server
@@ -80,7 +81,7 @@ def test_a_signal_while_a_broker_is_awaited(
     async def run() -> None:
         stop = asyncio.Event()
         asyncio.get_running_loop().call_later(0.05, stop.set)
-        await transport.unless_stopped(stop, release.wait)
+        await process.unless_stopped(stop, release.wait)
 
     monkeypatch.setattr(transport, "leave", leave)
     caplog.set_level(logging.INFO)

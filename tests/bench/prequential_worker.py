@@ -18,7 +18,8 @@ from dataclasses import replace
 from functools import partial
 
 from prequential.cli.worker import quiet_collector
-from prequential.configuration.settings.model import Config, HttpConfig, WorkerConfig
+from prequential.configuration.settings.http_server import HttpConfig
+from prequential.configuration.settings.model import Config, WorkerConfig
 from prequential.engine.shard import Shard
 from prequential.runtime.compilation import compile_loops
 from prequential.runtime.kafka.fetching import Fetched

@@ -21,7 +21,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from prequential.cli.worker import quiet_collector
-from prequential.configuration.settings.model import ALL_SERIES, SERIES, Config, HttpConfig
+from prequential.configuration.settings.http_server import ALL_SERIES, SERIES, HttpConfig
+from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.shard import Shard
 from prequential.runtime.compilation import compile_loops

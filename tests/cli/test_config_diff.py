@@ -16,16 +16,11 @@ from prequential.configuration.changes import diff
 from prequential.configuration.changes.diff import Section, compare, lines
 from prequential.configuration.changes.trial import Effects, Pair, trial, trials
 from prequential.configuration.reading import keys
-from prequential.configuration.settings.model import (
-    DURATIONS,
-    Config,
-    HttpConfig,
-    WorkerConfig,
-    is_secret,
-    of_rest,
-    of_stream,
-)
+from prequential.configuration.settings.http_server import HttpConfig
+from prequential.configuration.settings.model import Config, WorkerConfig, is_secret
 from prequential.configuration.settings.streams import StreamConfig
+from prequential.configuration.settings.texts import of_rest, of_stream
+from prequential.configuration.settings.values import DURATIONS
 from prequential.topics.clients import KafkaConfig
 
 SECRETS = (

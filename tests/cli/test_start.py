@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from prequential.cli import worker as command
 from prequential.cli.main import main
-from prequential.configuration.settings.model import Config, HttpConfig
+from prequential.configuration.settings.http_server import HttpConfig
+from prequential.configuration.settings.model import Config
 from prequential.demo import broker, worker
 from prequential.demo.broker import GuardedProcess, pick_port, wait_until_ready
 from prequential.demo.worker import DemoWorker, Readiness, readiness

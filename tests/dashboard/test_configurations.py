@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from boards import START, history_of, metrics, served
-from prequential.configuration.settings.model import Config, ListedSettings, texts
+from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
+from prequential.configuration.settings.texts import ListedSettings, texts
 from prequential.views.dashboard.configurations import Configurations
 from prequential.views.watching.tail import OutputRecord
 

@@ -14,7 +14,7 @@ import pytest
 from boards import a_drift, history_of, incident
 from browser import opened
 from playwright.sync_api import Browser
-from prequential.configuration.settings.model import HttpConfig
+from prequential.configuration.settings.http_server import HttpConfig
 from prequential.runtime.http import Access
 from prequential.topics.errors import WorkError
 from prequential.topics.marking import StreamMark

@@ -15,13 +15,14 @@ import yaml
 from dashboard import DEPLOY, dashboard_queries, expand, load, panels
 from manifests import RULES
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.model import Config, HttpConfig
+from prequential.configuration.settings.http_server import HttpConfig
+from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DEFAULT_MEASURES, NO_CLUSTERS, Objective, StreamConfig
 from prequential.engine import warmup
 from prequential.engine.shard import Shard
 from prequential.runtime.notifying.app import Sending, exposition
-from prequential.runtime.worker.arrivals import OpenTransaction
 from prequential.runtime.worker.exporter import Exporter
+from prequential.runtime.worker.open_transactions import OpenTransaction
 from prequential.runtime.worker.publisher import ShardStatistics
 from prequential.topics.decoding import KINDS
 from prequential.topics.messages import Label, Prediction, Record

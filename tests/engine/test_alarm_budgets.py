@@ -22,8 +22,8 @@ from prequential.engine.detectors.budgets import RATIOS, SPREADS
 from prequential.engine.detectors.watch import Watch, watches_of
 from prequential.engine.measures.losses import ABSOLUTE, ERROR
 from prequential.engine.shard import Shard
-from prequential.runtime.worker.arrivals import OpenTransaction
 from prequential.runtime.worker.exporter import Exporter
+from prequential.runtime.worker.open_transactions import OpenTransaction
 from prequential.runtime.worker.publisher import ShardStatistics
 from prequential.topics.decoding import KINDS
 from prometheus_client.parser import text_string_to_metric_families

@@ -21,15 +21,16 @@ import pytest
 from helpers import Feed, World, advance, batch_of, comparisons_of, examples, metrics_of
 from hypothesis import example, given
 from hypothesis import strategies as st
-from prequential.configuration.settings.model import ALL_SERIES, SERIES, Config, HttpConfig
+from prequential.configuration.settings.http_server import ALL_SERIES, SERIES, HttpConfig
+from prequential.configuration.settings.model import Config
 from prequential.demo.worker import parse
 from prequential.engine.compiled.kernel import columns_of
 from prequential.engine.measures.registry import NAMES
 from prequential.engine.shard import Shard
 from prequential.engine.snapshot import read_snapshot
 from prequential.runtime.http import TEXT, Endpoint
-from prequential.runtime.worker.arrivals import OpenTransaction
 from prequential.runtime.worker.exporter import Exporter
+from prequential.runtime.worker.open_transactions import OpenTransaction
 from prequential.runtime.worker.publisher import ShardStatistics
 from prequential.runtime.worker.series import PAIR_FAMILIES
 from prequential.topics.decoding import KINDS

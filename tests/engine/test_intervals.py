@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats, zeros
 from prequential.engine.details.intervals import autocorrelation, less_one, precision_worth, shrunk, wilson
-from prequential.engine.estimators import payloads
+from prequential.engine.estimators import outcome_pairs
 from prequential.engine.estimators.estimator import Estimator
-from prequential.engine.estimators.payloads import LastSigns, codes_of
+from prequential.engine.estimators.outcome_pairs import LastSigns, codes_of
 from prequential.engine.estimators.rows import unrevised
 from scipy.stats import binomtest
 from sequences import NO_CLASS, Outcomes, log_of, positives_of
@@ -51,11 +51,11 @@ def cells_of(signs: npt.ArrayLike, kinds: int = 2) -> Any:
 def pair_codes(signs: npt.ArrayLike, kinds: int = 2, last: LastSigns | None = None) -> list[int]:
     """Codes of the pairs of neighbours, of which `last` has what came before."""
     log = log_of(cells_of(signs, kinds))
-    codes = np.empty((len(payloads.CODES), len(log.kind)), dtype=np.int32)
+    codes = np.empty((len(outcome_pairs.CODES), len(log.kind)), dtype=np.int32)
     rows = np.arange(len(log.kind), dtype=np.int32)
     codes_of(last or zeros(LastSigns, 1), log, rows, positives_of(["0", "1"], "1"), codes)
-    own = codes[payloads.CELL if kinds == 4 else payloads.WRONG]
-    return own[own != payloads.NO_PAIR].tolist()
+    own = codes[outcome_pairs.CELL if kinds == 4 else outcome_pairs.WRONG]
+    return own[own != outcome_pairs.NO_PAIR].tolist()
 
 
 class Pairs:
@@ -152,7 +152,7 @@ class TestAutocorrelation:
     @given(errors, st.sampled_from([0.5, 0.9, 0.999]))
     def test_faded_equals_numpys_with_weights(self, wrong: list[bool], factor: float) -> None:
         array = np.array(wrong)
-        found = autocorrelation(remembered(f"fading:{factor}", pair_codes(array), payloads.WRONG))
+        found = autocorrelation(remembered(f"fading:{factor}", pair_codes(array), outcome_pairs.WRONG))
         before, after = array[:-1].astype(float), array[1:].astype(float)
         if np.ptp(before) > 0 < np.ptp(after) if len(before) else False:
             weights = factor ** np.arange(len(before) - 1, -1, -1.0)
@@ -218,12 +218,12 @@ class TestPrecisionWorth:
     @examples(200)
     @given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.sampled_from(["all", "fading:0.5"]))
     def test_any_cells_have_one(self, cells: list[int], estimator: str) -> None:
-        pairs = remembered(estimator, pair_codes(cells, 4), payloads.CELL)
+        pairs = remembered(estimator, pair_codes(cells, 4), outcome_pairs.CELL)
         assert 0.02 / 1.98 <= precision_worth(pairs) <= 1
 
     @pytest.mark.parametrize("cells", [[0] * 9, [3] * 9, [0, 0, 3, 3, 3, 0], [2, 1], [1] * 3 + [0] * 2000])
     def test_is_one_where_precision_does_not_vary(self, cells: list[int]) -> None:
-        assert precision_worth(remembered("all", pair_codes(cells, 4), payloads.CELL)) == 1
+        assert precision_worth(remembered("all", pair_codes(cells, 4), outcome_pairs.CELL)) == 1
 
     def test_forgotten_cells_do_no_harm(self) -> None:
         """Weights down to 1e-200 are divided by each other."""
@@ -231,8 +231,8 @@ class TestPrecisionWorth:
         for cells in ([1, 3, 3, 1, 1, 3] * 5, *[[3] * 50] * 90, [0] * 50):
             last = zeros(LastSigns, 1)
             assert pair_codes([1], 4, last) == []
-            pairs.update(pair_codes(cells, 4, last), payloads.CELL)
-            assert 0.02 / 1.98 <= precision_worth(pairs.counts(payloads.CELL)) <= 1
+            pairs.update(pair_codes(cells, 4, last), outcome_pairs.CELL)
+            assert 0.02 / 1.98 <= precision_worth(pairs.counts(outcome_pairs.CELL)) <= 1
 
     def test_one_is_taken_for_the_precision_itself(self) -> None:
         assert less_one(400) == pytest.approx(399, abs=0.01)
@@ -264,8 +264,8 @@ def test_pairs_of_cells_are_those_of_a_plain_loop(
     cells = [2 * (y == one) + (h == one) for y, h in found]
     expected = [4 * before + cell for before, cell in pairwise(cells)]
     for name in estimators:
-        found_pairs = sequence.pairs(name)[payloads.CELL]
-        assert found_pairs.tolist() == remembered(name, expected, payloads.CELL).tolist()
+        found_pairs = sequence.pairs(name)[outcome_pairs.CELL]
+        assert found_pairs.tolist() == remembered(name, expected, outcome_pairs.CELL).tolist()
 
 
 # ---- coverage
@@ -386,7 +386,7 @@ def coverage_of_precision(estimator: str, length: int, world: Cells) -> dict[str
         n, values, _, details = sequence.measured(estimator)
         counts = sequence.cells(estimator).reshape(2, 2, 4)
         predicted = counts[:, 1].sum() / n * worth_of(sequence)[1]
-        r = autocorrelation(sequence.pairs(estimator)[payloads.WRONG])
+        r = autocorrelation(sequence.pairs(estimator)[outcome_pairs.WRONG])
         intervals = {
             "published": details["intervals"]["precision"],
             "errors": wilson(values["precision"], shrunk(predicted, r)),
@@ -435,7 +435,7 @@ def test_coverage_of_errors_where_labels_come_in_runs(world: Cells, names: list[
         n, values, _, details = sequence.measured("window:500")
         low, high = details["intervals"]["error"]
         published += low <= rate <= high
-        r = autocorrelation(sequence.pairs("window:500")[payloads.WRONG])
+        r = autocorrelation(sequence.pairs("window:500")[outcome_pairs.WRONG])
         low, high = wilson(values["error"], shrunk(n, r))
         alone += low <= rate <= high
     print(world, published / RUNS, alone / RUNS)

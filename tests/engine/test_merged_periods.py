@@ -15,8 +15,8 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from partitioned import merged, of_periods, parts_of, shuffled, world
 from prequential.configuration.settings.streams import StreamConfig
+from prequential.engine.merging.merged import Merged
 from prequential.engine.merging.merger import Merger
-from prequential.engine.merging.messages import Merged
 from prequential.engine.merging.sums import MergedPeriod, news
 from prequential.engine.tables.streams import MODEL
 from prequential.runtime.http import GAUGE, Family

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 from partitioned import merged, oriented, parts_of, shuffled, whole, world
+from prequential.engine.merging.merged import PartNames
 from prequential.engine.merging.merger import Merger
-from prequential.engine.merging.messages import PartNames
 from prequential.offline.replay.from_topics import KeptParts
 from prequential.topics import parts
 from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Metrics, decoded

@@ -13,7 +13,7 @@ from oracle_residuals import bins_of as oracle_bins
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.details.curves import Decile, as_message, deciles_of
-from prequential.engine.estimators import payloads
+from prequential.engine.estimators import residuals
 from test_costs_by_value import said_of, shard_of, successor_of
 
 STREAM = StreamConfig(
@@ -23,10 +23,10 @@ STREAM = StreamConfig(
 
 
 def sums_of(y: Floats, h: Floats, decay: float = 1.0) -> Floats:
-    sums = np.zeros(payloads.OF_RESIDUALS.width)
+    sums = np.zeros(residuals.OF_RESIDUALS.width)
     for label, prediction in zip(y.tolist(), h.tolist()):
-        payloads.fade_residuals(sums, decay)
-        payloads.add_residual(sums, prediction - label, label)
+        residuals.fade_residuals(sums, decay)
+        residuals.add_residual(sums, prediction - label, label)
     return sums
 
 
@@ -50,15 +50,15 @@ WAYS = ("normal", "lognormal", "rising", "falling", "apart", "levels")
 @pytest.mark.parametrize("way", WAYS)
 def test_bins_are_those_of_a_plain_loop(way: str, decay: float) -> None:
     y, h = numbers(way, 1_000)
-    found, expected = payloads.bins_of(sums_of(y, h, decay)), oracle_bins((decay, *one) for one in zip(y, h))
-    assert len(found) == len(expected) <= payloads.BINS
+    found, expected = residuals.bins_of(sums_of(y, h, decay)), oracle_bins((decay, *one) for one in zip(y, h))
+    assert len(found) == len(expected) <= residuals.BINS
     np.testing.assert_allclose(found, np.array(expected), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_deciles_are_near_those_of_sorted_outcomes(way: str) -> None:
     y, h = numbers(way)
-    message = as_message(payloads.bins_of(sums_of(y, h)))
+    message = as_message(residuals.bins_of(sums_of(y, h)))
     assert message is not None
     found, order = deciles_of(message), np.argsort(h, kind="stable")
     ranked = np.sort(h)
@@ -76,8 +76,8 @@ def test_deciles_are_near_those_of_sorted_outcomes(way: str) -> None:
 def test_up_to_as_many_predictions_as_bins_it_is_exact() -> None:
     h = np.repeat(np.arange(50) * 0.1, 10)
     y = np.random.default_rng(1).normal(size=500)
-    bins = payloads.bins_of(sums_of(y, h))
-    assert bins[:, payloads.WEIGHT].tolist() == [10.0] * 50
+    bins = residuals.bins_of(sums_of(y, h))
+    assert bins[:, residuals.WEIGHT].tolist() == [10.0] * 50
     message = as_message(bins)
     assert message is not None
     for decile, own in zip(deciles_of(message), np.arange(500).reshape(10, 50)):
@@ -87,11 +87,11 @@ def test_up_to_as_many_predictions_as_bins_it_is_exact() -> None:
 
 def test_what_has_faded_to_nothing_goes() -> None:
     sums = sums_of(np.array([1.0, 2.0]), np.array([1.0, 5.0]))
-    payloads.fade_residuals(sums, 1e-150)
-    payloads.add_residual(sums, 0.5, 3.0)
-    payloads.fade_residuals(sums, 1e-60)
-    assert payloads.bins_of(sums).tolist() == [[1e-60, 3.5, 3.0 * 1e-60, 0.5 * 1e-60]]
-    payloads.fade_residuals(sums, 1e-180)
+    residuals.fade_residuals(sums, 1e-150)
+    residuals.add_residual(sums, 0.5, 3.0)
+    residuals.fade_residuals(sums, 1e-60)
+    assert residuals.bins_of(sums).tolist() == [[1e-60, 3.5, 3.0 * 1e-60, 0.5 * 1e-60]]
+    residuals.fade_residuals(sums, 1e-180)
     assert not sums.any()
 
 

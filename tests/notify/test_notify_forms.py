@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.model import Config, ConfigError, NotifyConfig
+from prequential.configuration.settings.model import Config, ConfigError
+from prequential.configuration.settings.notifications import NotifyConfig
 from prequential.runtime.notifying.app import chosen
 from prequential.runtime.notifying.posting import WebhookAnswer, body, checked_url, identifier, key_of, read
 from prequential.topics.encoding import encode

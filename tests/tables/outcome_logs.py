@@ -11,7 +11,7 @@ import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, zeros
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.watch import Signal, WatchedRows
-from prequential.engine.estimators import payloads
+from prequential.engine.estimators import outcome_pairs
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.rows import unrevised
 from prequential.engine.measures.losses import ERROR, SQUARED
@@ -108,8 +108,8 @@ class Consumers:
         self.estimators = self._estimators()
         self.signals = self._signals()
         self.tables: dict[str, Any] = {
-            "last": zeros(payloads.LastSigns, sequences),
-            "error pairs": zeros(payloads.ErrorPairs, sequences, counts=4),
+            "last": zeros(outcome_pairs.LastSigns, sequences),
+            "error pairs": zeros(outcome_pairs.ErrorPairs, sequences, counts=4),
         }  # fmt: skip
         self.detector = DETECTORS["page-hinkley"]
         self.settings = self.detector.configured({"lambda": 3, "min_outcomes": 10})
@@ -165,7 +165,7 @@ class Consumers:
         """Take over rows of the log."""
         taken = WatchedRows(log, rows, self.capacity, self.loss, self.positives)
         codes = np.zeros((4, len(rows)), np.int32)
-        payloads.codes_of(self.tables["last"], log, rows, self.positives, codes)
+        outcome_pairs.codes_of(self.tables["last"], log, rows, self.positives, codes)
         taken.pairs = [unrevised(taken.cells.sequence, taken.cells.t1, own) for own in codes]
         for estimator in self.estimators.values():
             estimator.update(taken)
@@ -174,7 +174,7 @@ class Consumers:
         for at, name in enumerate(("error", "window error", "ratio", "window auc")):
             table = self.tables[f"detector {name}"]
             self.detector.run(table, self.settings, log, rows, *watched[name], at, alarms)
-        payloads.follow(self.tables["error pairs"], log, rows, alarms)
+        outcome_pairs.follow(self.tables["error pairs"], log, rows, alarms)
         for name, (values, of_fed) in watched.items():
             seen = self.values.setdefault(name, [])
             seen += [(int(rows[i]), float(values[i])) for i in np.flatnonzero(of_fed)]

@@ -14,7 +14,7 @@ from compiled import from_python
 from oracle_ranks import bin_of
 from outcome_logs import consumed, random_cuts, random_log
 from prequential.engine.compiled.kernel import Floats, grown
-from prequential.engine.estimators import payloads, window
+from prequential.engine.estimators import outcome_pairs, window
 from prequential.engine.estimators.accumulator import Accumulator
 from prequential.engine.estimators.declaration import COUNTS, Payload
 from prequential.engine.estimators.estimator import Estimator
@@ -343,12 +343,12 @@ def test_pairs_are_those_of_neighbours() -> None:
     for q, of in enumerate(sequences_of(log)):
         of_sign: list[list[int]] = [[], [], [], []]
         for one in of:
-            of_sign[payloads.WRONG].append(int(one["first"] != one["prediction"]))
-            of_sign[payloads.PERSISTENT].append(int(one["bits"]) >> 1)
-            of_sign[payloads.MAJORITY].append(int(one["bits"]) & 1)
-            of_sign[payloads.CELL].append(2 * (one["first"] == 1) + (one["prediction"] == 1))
+            of_sign[outcome_pairs.WRONG].append(int(one["first"] != one["prediction"]))
+            of_sign[outcome_pairs.PERSISTENT].append(int(one["bits"]) >> 1)
+            of_sign[outcome_pairs.MAJORITY].append(int(one["bits"]) & 1)
+            of_sign[outcome_pairs.CELL].append(2 * (one["first"] == 1) + (one["prediction"] == 1))
         for sign, seen in enumerate(of_sign):
-            kinds = 4 if sign == payloads.CELL else 2
+            kinds = 4 if sign == outcome_pairs.CELL else 2
             codes = [kinds * before + now for before, now in pairwise(seen)]
             counts = np.bincount(codes, minlength=kinds**2)
             cells = {name: one.pairs_of(q)[sign] for name, one in consumers.estimators.items()}

@@ -17,7 +17,7 @@ from prequential.engine.delay.calibrating import PeriodEstimates
 from prequential.engine.delay.expected import ExpectedTables, open_rows
 from prequential.engine.delay.expecting import look_together
 from prequential.engine.delay.following import update
-from prequential.engine.output.waiting import all_waiting
+from prequential.engine.output.pending_estimates import all_waiting
 from prequential.engine.tables.logs import EXPIRED, LATE, MET, REVISED, WAITS, Events, new_events
 from prequential.engine.tables.outcomes import SCORED
 from test_coverage import assert_same, digest_of

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from prequential.cli.main import main
-from prequential.runtime.worker import arrivals
+from prequential.runtime.worker import round_pace
 from prequential.runtime.worker.publisher import Publisher
 
 _publish = Publisher.publish
@@ -27,6 +27,6 @@ def _publishing(self: Publisher, *messages: Any) -> Any:
 
 if __name__ == "__main__":
     _number, _released = int(sys.argv.pop(1)), Path(sys.argv.pop(1))
-    arrivals._MOST_AHEAD = 1
+    round_pace._MOST_AHEAD = 1
     Publisher.publish = _publishing  # type: ignore[method-assign]
     sys.exit(main())

@@ -19,7 +19,7 @@ import pytest
 from boards import a_drift, history_of, metrics
 from prequential.cli import dashboard
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.model import HttpConfig
+from prequential.configuration.settings.http_server import HttpConfig
 from prequential.demo.broker import pick_port
 from prequential.runtime.http import INGEST_PORT, TEXT, WORKER_PORT, Access, Answer, Endpoint
 from prequential.topics.errors import UsageError, WorkError

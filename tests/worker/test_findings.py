@@ -19,7 +19,7 @@ from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
 from prequential.engine.shard import Shard
 from prequential.runtime.worker import exporter
-from prequential.runtime.worker.exporter import Findings
+from prequential.runtime.worker.findings import Findings
 from prequential.topics.decoding import LABELS, PREDICTIONS, decode
 from prequential.topics.partitioning import partition_of
 from prequential.topics.producer import StreamProducer

@@ -18,7 +18,7 @@ from prequential.runtime.ingest import app as ingest_app
 from prequential.runtime.ingest import dryrun
 from prequential.runtime.ingest.app import Ingest
 from prequential.runtime.ingest.reading import SourceFetcher
-from prequential.runtime.kafka import transport
+from prequential.runtime.kafka import process, transport
 from prequential.runtime.kafka.fetching import Fetcher
 from prequential.runtime.kafka.readers import failure_of
 from prequential.runtime.kafka.rejected import complain
@@ -59,7 +59,7 @@ def test_what_a_person_can_mend_ends_the_process_with_a_sentence(
     error: Exception, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(Ended, match="1"):
-        transport.die("shard 0", error)
+        process.die("shard 0", error)
     assert capsys.readouterr().err == f"prequential: {error}\n"
     assert caplog.text == ""
 

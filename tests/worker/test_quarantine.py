@@ -16,7 +16,7 @@ from prequential.engine.input.merge import Batch, Merge, OffsetVector
 from prequential.engine.input.plain import Parser
 from prequential.runtime.worker import batches
 from prequential.runtime.worker import runner as runner_module
-from prequential.runtime.worker.batches import Isolation
+from prequential.runtime.worker.isolating import Isolation
 from prequential.runtime.worker.journal import (
     Attempt,
     Death,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from prequential.configuration.settings.model import ListedSettings, texts
 from prequential.configuration.settings.streams import StreamConfig
+from prequential.configuration.settings.texts import ListedSettings, texts
 from prequential.engine.catalog.streams import Stream
 from prequential.runtime.kafka.transactions import Outgoing
 from prequential.runtime.worker.publisher import SettingsHeader

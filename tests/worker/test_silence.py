@@ -10,8 +10,8 @@ from time import sleep, time
 import pytest
 from comparison import assert_as_replayed, assert_published_once
 from confluent_kafka import Producer
-from prequential.runtime.worker import arrivals
-from prequential.runtime.worker.arrivals import OpenTransaction
+from prequential.runtime.worker import open_transactions
+from prequential.runtime.worker.open_transactions import OpenTransaction
 from prequential.topics.clients import KafkaConfig
 from processes import HANGS, WorkerProcess, await_ready, eventually, outputs, prequential, write_config
 from workload import Record
@@ -134,4 +134,4 @@ def test_records_that_are_on_their_way_are_no_transaction() -> None:
     for now in range(100):  # the end moves on
         found.look(int(now), int(now) + 10)
         assert found.age is None
-    assert arrivals._SURE_SECONDS > 1
+    assert open_transactions._SURE_SECONDS > 1

@@ -20,7 +20,8 @@ from typing import IO, Any
 import msgspec
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.durations import duration
-from prequential.configuration.settings.model import Config, HttpConfig
+from prequential.configuration.settings.http_server import HttpConfig
+from prequential.configuration.settings.model import Config
 from prequential.mapping.model import Field
 from prequential.offline.backtesting.sequences import PastSequence, read_past
 from prequential.offline.replay.sources import Located

@@ -11,7 +11,8 @@ from typing import Any
 
 from prequential.cli.common import add_kafka_options, as_duration, as_json, load
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.model import Config, HttpConfig
+from prequential.configuration.settings.http_server import HttpConfig
+from prequential.configuration.settings.model import Config
 from prequential.topics import clients, specs
 from prequential.topics.errors import UsageError, WorkError
 from prequential.views.wording.console import say, write

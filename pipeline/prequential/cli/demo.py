@@ -15,7 +15,8 @@ from uuid import uuid4
 from prequential.cli.common import address, as_duration, sigterm_as_ctrl_c
 from prequential.cli.dashboard import HOST, PORT
 from prequential.configuration.settings.durations import duration, exact_duration
-from prequential.configuration.settings.model import Config, HttpConfig, WorkerConfig
+from prequential.configuration.settings.http_server import HttpConfig
+from prequential.configuration.settings.model import Config, WorkerConfig
 from prequential.demo import screen
 from prequential.demo.broker import CLIENT_SETTINGS, EmbeddedBroker, pick_port
 from prequential.demo.flights import SPEED, FlightSource

@@ -14,7 +14,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import yaml
-from prequential.configuration.settings.model import HttpConfig
+from prequential.configuration.settings.http_server import HttpConfig
 from prequential.demo.broker import GuardedProcess
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError

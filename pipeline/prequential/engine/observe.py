@@ -15,8 +15,9 @@ from prequential.engine.incidents.finding import now_of
 from prequential.engine.incidents.incidents import Incidents, watched_stage
 from prequential.engine.merging.merger import LAST
 from prequential.engine.merging.parting import add_periods, part_of
-from prequential.engine.output.messages import DisparityReporter, Reporter
+from prequential.engine.output.disparities import DisparityReporter
 from prequential.engine.output.period_measures import messages_of as messages_of_periods
+from prequential.engine.output.reporter import Reporter
 from prequential.engine.state import ShardState
 from prequential.topics.outputs import DeadLetter, Encoded, Incident, Output
 from prequential.topics.parts import Part

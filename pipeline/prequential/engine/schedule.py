@@ -19,9 +19,10 @@ from prequential.engine.delay.due_periods import due_of
 from prequential.engine.expectations import DuePeriods, Expectations
 from prequential.engine.incidents.incident import ALARM, Raised, alarm_of_period
 from prequential.engine.measures.registry import INDEX
+from prequential.engine.output.disparities import DisparityReporter
 from prequential.engine.output.estimates import States, predicting, reported_numbers, state_of
-from prequential.engine.output.messages import DisparityReporter, Reporter
 from prequential.engine.output.period_measures import SoFar
+from prequential.engine.output.reporter import Reporter
 from prequential.engine.state import ShardState
 from prequential.engine.tables.logs import OUTCOMES, Logs
 from prequential.topics.errors import existing

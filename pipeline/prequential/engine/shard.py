@@ -31,14 +31,15 @@ from prequential.engine.comparisons.reporting import ComparisonReporter
 from prequential.engine.compiled.kernel import Ints, capacity_for
 from prequential.engine.evaluating import Evaluation
 from prequential.engine.facts import Fact, RecordRejected
-from prequential.engine.input import seen
+from prequential.engine.input import recurrence, seen
 from prequential.engine.input.encoder import Encoder
 from prequential.engine.input.fields import Admission, reason_of, separate_versions
 from prequential.engine.input.merge import Batch, MicroBatch, OffsetVector
-from prequential.engine.input.seen import Refusals
+from prequential.engine.input.refusals import Refusals
 from prequential.engine.join.join import join
 from prequential.engine.observe import Observer, Outbox
-from prequential.engine.output.messages import DisparityReporter, Reporter
+from prequential.engine.output.disparities import DisparityReporter
+from prequential.engine.output.reporter import Reporter
 from prequential.engine.schedule import Schedule, Ticks
 from prequential.engine.snapshot import snapshot
 from prequential.engine.snapshot.restored import Restored
@@ -99,7 +100,7 @@ class Shard:
         #: Records that this process has seen. `dropped` has the kind and offset of the first record that was
         #: dropped for each reason (`engine.tables.logs`).
         self.seen = seen.new_seen()
-        self.recurrence = seen.new_recurrence()
+        self.recurrence = recurrence.new_recurrence()
         self.dropped: dict[int, tuple[int, int]] = {}
         #: Offset of the first record with an odd time, by stream (code), kind and oddity.
         self.first_odd: dict[tuple[int, int, int], int] = {}
@@ -352,7 +353,7 @@ class Shard:
         """
         self._note_newest(rows, stop)
         catalog, streams = self.catalog, len(self.catalog.streams)
-        self.recurrence = seen.update_ids(self.recurrence, rows, stop, catalog.columns.streams, streams)
+        self.recurrence = recurrence.update_ids(self.recurrence, rows, stop, catalog.columns.streams, streams)
         self.seen, is_new = seen.update(self.seen, rows, stop, streams, catalog.registry)
         if is_new:
             for stream, kind, oddity, row in seen.news(self.seen):

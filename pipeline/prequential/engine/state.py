@@ -19,7 +19,7 @@ from prequential.engine.comparisons.pairing import Pairing
 from prequential.engine.compiled.kernel import grown
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.delay.cohorts import locate, new_timeline
-from prequential.engine.details.label_dependence import Notes
+from prequential.engine.details.notes import Notes
 from prequential.engine.facts import Fact
 from prequential.engine.incidents import history
 from prequential.engine.incidents.incidents import Incidents

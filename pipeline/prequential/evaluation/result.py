@@ -12,7 +12,7 @@ from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import stage_name
 from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.looking_back import Backtest, Calibration, Change, Looking, several
-from prequential.evaluation.messages import GroupRow, explanation_of, rows_of_groups, table_of
+from prequential.evaluation.message_tables import GroupRow, explanation_of, rows_of_groups, table_of
 from prequential.evaluation.plots import plot_of, times_of
 from prequential.evaluation.scores import Residuals, Scores, residuals_of, scores_of
 from prequential.evaluation.shown import page_of, pandas_of, text_of, with_short_errors

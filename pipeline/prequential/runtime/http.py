@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
-from prequential.configuration.settings.model import HttpConfig
+from prequential.configuration.settings.http_server import HttpConfig
 from prequential.topics.clients import resolved
 from prequential.topics.errors import UsageError, WorkError
 from prometheus_client.exposition import gzip_accepted

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 from prequential.configuration.changes.trial import Effects, Pair, trials
-from prequential.configuration.settings.model import Config, difference, of_rest, of_stream
+from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import sides
 from prequential.configuration.settings.streams import StreamConfig
+from prequential.configuration.settings.texts import difference, of_rest, of_stream
 from prequential.engine.snapshot.restored import Item
 from prequential.topics.dead_letters import clock
 from prequential.topics.foreign_json import Unreadable, reader

@@ -18,7 +18,9 @@ from prequential.configuration.settings.durations import (
     parse_budget,
     period_length,
 )
-from prequential.configuration.settings.model import ALL_SERIES, FORMS, NOTIFIED, SERIES, STATUSES, Limits
+from prequential.configuration.settings.http_server import ALL_SERIES, SERIES
+from prequential.configuration.settings.model import Limits
+from prequential.configuration.settings.notifications import FORMS, NOTIFIED, STATUSES
 from prequential.configuration.settings.stages import parse as stage_key
 from prequential.configuration.settings.stages import parse_configured, parse_pair
 from prequential.engine.detectors import DETECTORS

@@ -11,6 +11,7 @@ import yaml
 from prequential.configuration.reading import keys as configkeys
 from prequential.configuration.reading.nodes import NodeReader, document_of, node_of, scalars_of
 from prequential.configuration.reading.together import detectors_of_task, flaws, objective_of, parse_signal
+from prequential.configuration.settings import http_server, notifications
 from prequential.configuration.settings import model as settings
 from prequential.configuration.settings import streams as stream_settings
 from prequential.configuration.settings.model import Config, ConfigError, SourceConfig
@@ -121,12 +122,16 @@ class _Reader(NodeReader):
         with self._collect():
             sources = self._sources(sections.get("ingest"))
         worker = self._section(sections.get("worker"), "worker", settings.WorkerConfig(), configkeys.WORKER)
-        notify = self._section(sections.get("notify"), "notify", settings.NotifyConfig(), configkeys.NOTIFY)
+        notify = self._section(
+            sections.get("notify"), "notify", notifications.NotifyConfig(), configkeys.NOTIFY
+        )
         return Config(kafka, defaults, streams, limits, http, worker, files, sources, notify)
 
-    def _http(self, node: yaml.Node | None, streams: Sequence[StreamConfig] | None) -> settings.HttpConfig:
+    def _http(self, node: yaml.Node | None, streams: Sequence[StreamConfig] | None) -> http_server.HttpConfig:
         """The section `http`; without `streams`, whether they have its stages and estimators isn't judged."""
-        config: settings.HttpConfig = self._section(node, "http", settings.HttpConfig(), configkeys.HTTP)
+        config: http_server.HttpConfig = self._section(
+            node, "http", http_server.HttpConfig(), configkeys.HTTP
+        )
         for key in ("stages", "estimators") if streams is not None else ():
             configured = list(
                 dict.fromkeys(name for stream in streams or () for name in getattr(stream, key))

@@ -15,11 +15,11 @@ from prequential.engine.compiled.calls import Repeated, Run, run
 from prequential.engine.compiled.kernel import Ints, Ints32, columns_of, zeros
 from prequential.engine.detectors.watch import WatchedRows, watches_of
 from prequential.engine.disparity import ComparedGroups
-from prequential.engine.estimators import payloads
+from prequential.engine.estimators import outcome_pairs, score_histogram
 from prequential.engine.estimators.accumulator import Accumulator
 from prequential.engine.estimators.estimator import Estimator, ReferenceTables
 from prequential.engine.estimators.naming import parse_estimator
-from prequential.engine.estimators.payloads import DETAIL as RESIDUALS
+from prequential.engine.estimators.residuals import DETAIL as RESIDUALS
 from prequential.engine.estimators.rows import CellNumbers, places_for, unrevised
 from prequential.engine.measures.losses import own_column
 from prequential.engine.measures.per_class import Positives
@@ -63,18 +63,18 @@ class Plan(RowAllocator):
         paired = by_details or self.reference is not None
         self._timed = not self.numbers and ("intervals" in config.details or self.reference is not None)
         self.estimators = [self._estimator(name, paired) for name in config.estimators]
-        self.last_signs = zeros(payloads.LastSigns, 16)
+        self.last_signs = zeros(outcome_pairs.LastSigns, 16)
         self.paired = paired
         self.watches = watches_of(config, 16, capacity, self.loss, self.joint) if watched else []
         self.groups = None
         if watched and config.disparity is not None and not self.numbers and not parse(stages[0]).is_age:
             self.groups = ComparedGroups(config, config.disparity, 16)
-        self.error_pairs = zeros(payloads.ErrorPairs, 16, counts=4)
+        self.error_pairs = zeros(outcome_pairs.ErrorPairs, 16, counts=4)
         self.scored = False  # whether sums are kept: from the first outcome on that has a score
 
     def _estimator(self, name: str, paired: bool) -> Estimator:
         memory = parse_estimator(name).memory
-        histogram = payloads.keeps_histogram(memory, self.config.measures, self.config.details)
+        histogram = score_histogram.keeps_histogram(memory, self.config.measures, self.config.details)
         return Estimator(
             name, 16, self.capacity, self.numbers, paired, histogram, self.config.cost_per_value,
             extends_scores(self.config), RESIDUALS in self.config.details, self.joint, self._timed,
@@ -151,8 +151,8 @@ class Plan(RowAllocator):
         extended = extends_scores(self.config)
         watched_rows = WatchedRows(log, rows, self.capacity, self.loss, positives, run, extended, self.joint)
         if self.paired:
-            codes = np.empty((len(payloads.CODES), len(rows)), dtype=np.int32)
-            run(payloads.codes_of, self.last_signs, log, rows, positives, codes)
+            codes = np.empty((len(outcome_pairs.CODES), len(rows)), dtype=np.int32)
+            run(outcome_pairs.codes_of, self.last_signs, log, rows, positives, codes)
             watched_rows.pairs = [
                 unrevised(watched_rows.cells.sequence, watched_rows.cells.t1, column) for column in codes
             ]
@@ -165,7 +165,7 @@ class Plan(RowAllocator):
             for index, watch in enumerate(self.watches):
                 watch.run(watched_rows, index, alarms)
             if not self.numbers:
-                run(payloads.follow, self.error_pairs, log, rows, alarms)
+                run(outcome_pairs.follow, self.error_pairs, log, rows, alarms)
         return alarms
 
     @property

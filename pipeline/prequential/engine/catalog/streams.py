@@ -12,7 +12,7 @@ from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.configuration.settings.streams import NO_CLUSTERS, StreamConfig
 from prequential.engine.compiled.kernel import Bytes, Floats
 from prequential.engine.detectors.objectives import every_detector
-from prequential.engine.estimators.payloads import SCORES
+from prequential.engine.estimators.score_histogram import SCORES
 from prequential.engine.measures import per_class
 from prequential.engine.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
 from prequential.engine.measures.registry import (

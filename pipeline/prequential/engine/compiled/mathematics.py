@@ -1,19 +1,9 @@
-"""Logarithms, powers, the normal distribution and exact sums: the same bits on every processor.
+"""Logarithms, powers and the normal distribution: the same bits on every processor.
 
 The functions of the C library differ in their last bit from version to version. The functions here use only +
 - * / and operations that are exact in IEEE 754 (square roots, scaling by powers of two), in a fixed order, as
 in fdlibm (Sun Microsystems, 1993). Errors of logarithms and exponentials are below one unit in the last
 place.
-
-A term that was added and then subtracted leaves no trace. So a sum without a withdrawn outcome has the bits
-of a sum that never had it. A sum is a float and its *rests*, each below the last digit of the one before
-(Shewchuk 1997, section 2). With r rests, terms may differ by a factor of about 2^(53·r) before digits are
-lost.
-
-References
-----------
-Shewchuk: Adaptive precision floating-point arithmetic and fast robust geometric predicates, Discrete and
-Computational Geometry 18, 1997.
 """
 
 from __future__ import annotations
@@ -21,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from prequential.engine.compiled.kernel import Floats, inlined, inner, kernel
+from prequential.engine.compiled.kernel import inlined, inner, kernel
 
 #: ln 2 in two parts: products of the first part with exponents are exact; the second part is the rest.
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
@@ -272,129 +262,3 @@ def both_tails(z: float) -> float:
         term *= z * z / k
         total += term
     return 1 - 2 * density(z) * total
-
-
-#: A sum as parts of decreasing size.
-Parts = tuple[float, float, float, float, float, float]
-
-#: The largest number of rests.
-MOST_RESTS = 5
-
-
-@inlined
-def add_exactly(sums: Floats, rests: Floats, index: int, x: float) -> float:
-    """Add a term to the sum at `index`; returns the part of it that was lost, usually 0.
-
-    `sums` is (sums,), `rests` (sums, r). Without rests, this is the usual sum of floats.
-    """
-    if rests.shape[1] == 0:
-        sums[index] += x
-        return 0.0
-    sums[index], rest = two_sum(sums[index], x)
-    i = 0
-    while rest != 0.0 and i < rests.shape[1]:
-        rests[index, i], rest = two_sum(rests[index, i], rest)
-        i += 1
-    return rest
-
-
-@inlined
-def _sorted_once(parts: Parts) -> Parts:
-    a, b, c, d, e, f = parts
-    e, f = two_sum(e, f)
-    d, e = two_sum(d, e)
-    c, d = two_sum(c, d)
-    b, c = two_sum(b, c)
-    a, b = two_sum(a, b)
-    return a, b, c, d, e, f
-
-
-@inner
-def normalised(parts: Parts) -> Parts:
-    """The same sum, whose first part is the nearest float; if two are equally near, the even one.
-
-    >>> normalised((1.0, 2.0**-53, 2.0**-110, 0.0, 0.0, 0.0))[0] == 1.0 + 2.0**-52
-    True
-    """
-    for _ in range(2 * MOST_RESTS):
-        before = parts
-        parts = _sorted_once(parts)
-        if before == parts or parts[0] != parts[0]:
-            break
-    a, b, c, d, e, f = parts
-    twice = 2.0 * b
-    neighbour = a + twice
-    if b * c > 0.0 and neighbour - a == twice:  # b is half of the last digit, and c decides
-        return neighbour, -b, c, d, e, f
-    return parts
-
-
-@inner
-def parts_of(sums: Floats, rests: Floats, index: int) -> Parts:
-    """The normalised parts of the sum at `index`."""
-    a, r = sums[index], rests.shape[1]
-    b = rests[index, 0] if r > 0 else 0.0
-    c = rests[index, 1] if r > 1 else 0.0
-    d = rests[index, 2] if r > 2 else 0.0
-    e = rests[index, 3] if r > 3 else 0.0
-    f = rests[index, 4] if r > 4 else 0.0
-    return normalised((a, b, c, d, e, f))
-
-
-@inlined
-def nearest(sums: Floats, rests: Floats, index: int) -> float:
-    """The float that is nearest to the sum at `index`."""
-    for i in range(rests.shape[1]):
-        if rests[index, i] != 0.0:
-            return parts_of(sums, rests, index)[0]
-    return sums[index]
-
-
-@inlined
-def plus(parts: Parts, x: float) -> Parts:
-    """A sum and a further term."""
-    a, b, c, d, e, f = parts
-    a, x = two_sum(a, x)
-    b, x = two_sum(b, x)
-    c, x = two_sum(c, x)
-    d, x = two_sum(d, x)
-    e, x = two_sum(e, x)
-    return a, b, c, d, e, f + x
-
-
-@inlined
-def _plus_product(parts: Parts, a: float, b: float) -> Parts:
-    high, low = two_product(a, b)
-    return plus(plus(parts, high), low)
-
-
-@inner
-def spread_of(n: float, total: Parts, squares: Parts) -> float:
-    """Σ(y - ȳ)² of n numbers from Σy and Σy², normalised: (n·Σy² - (Σy)²)/n without a rounding error.
-
-    >>> of_one, squared = (0.1, 0.0, 0.0, 0.0, 0.0, 0.0), two_product(0.1, 0.1)
-    >>> spread_of(1.0, of_one, (*squared, 0.0, 0.0, 0.0, 0.0))
-    0.0
-    >>> spread_of(2.0, (4.0, 0.0, 0.0, 0.0, 0.0, 0.0), (10.0, 0.0, 0.0, 0.0, 0.0, 0.0))
-    2.0
-    """
-    a, b, c, _, _, _ = total
-    x, y, z, _, _, _ = squares
-    numerator = _plus_product((0.0, 0.0, 0.0, 0.0, 0.0, 0.0), n, x)
-    numerator = _plus_product(_plus_product(numerator, n, y), n, z)
-    numerator = _plus_product(_plus_product(_plus_product(numerator, -a, a), -2.0 * a, b), -2.0 * a, c)
-    numerator = _plus_product(_plus_product(_plus_product(numerator, -b, b), -2.0 * b, c), -c, c)
-    return max(0.0, normalised(numerator)[0]) / n
-
-
-@inner
-def mean_of(n: float, total: Parts) -> tuple[float, float]:
-    """Σy/n, and the part of it below the last digit.
-
-    >>> mean, rest = mean_of(3.0, (1.0, 0.0, 0.0, 0.0, 0.0, 0.0))
-    >>> mean == 1 / 3, round(rest / 2.0**-54, 3)
-    (True, 0.333)
-    """
-    mean = total[0] / n
-    high, low = two_product(mean, n)
-    return mean, (((total[0] - high) - low) + total[1]) / n

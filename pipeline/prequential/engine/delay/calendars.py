@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.configuration.settings.durations import MONTH, WEEK
+from prequential.engine.compiled.exact_sums import add_exactly, nearest
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, inner, kernel
-from prequential.engine.compiled.mathematics import add_exactly, nearest
 from prequential.engine.compiled.pool import Pool
 from prequential.engine.tables.outcomes import cell_of
 from prequential.engine.tables.scores import RESTS_OF_COSTS

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.compiled.mathematics import added
-from prequential.engine.estimators.payloads import COLUMNS, ERRORS, LABELS, MEAN, WEIGHT
+from prequential.engine.estimators.residuals import COLUMNS, ERRORS, LABELS, MEAN, WEIGHT
 from prequential.engine.tables.scores import EDGES, SCORE_BINS
 from prequential.engine.tables.streams import OTHER_FORM
 

@@ -20,7 +20,7 @@ from prequential.engine.compiled.kernel import Floats
 from prequential.engine.details import intervals
 from prequential.engine.details.normalisation import RATIOS, TOLERANCE, class_ratio_gradients, normalised
 from prequential.engine.estimators.estimator import ClusteredOutcomes, Estimator, ReferenceTables
-from prequential.engine.estimators.payloads import CELL, MAJORITY, PERSISTENT, WRONG
+from prequential.engine.estimators.outcome_pairs import CELL, MAJORITY, PERSISTENT, WRONG
 from prequential.engine.measures import per_class
 from prequential.engine.measures.agreement import Totals
 from prequential.engine.measures.declaration import NO_POSITIVE, REASONS
@@ -28,7 +28,7 @@ from prequential.engine.measures.table import sum_up
 from prequential.engine.tables.outcomes import KEY_CAPACITY, JointCells, by_class, is_listed
 from prequential.topics.values import labels_of
 
-#: The signs of pairs that intervals are made of (see `engine.estimators.payloads`).
+#: The signs of pairs that intervals are made of (see `engine.estimators.outcome_pairs`).
 _SIGNS = (WRONG, PERSISTENT, MAJORITY)
 
 #: The measures that have intervals, in the order of messages.

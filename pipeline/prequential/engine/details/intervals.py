@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 from prequential.engine.compiled.kernel import Floats, Ints
-from prequential.engine.estimators import payloads
+from prequential.engine.estimators import outcome_pairs
 
 Bools = npt.NDArray[np.bool_]
 
@@ -65,7 +65,7 @@ def autocorrelation(pairs: Ints | Floats) -> float | None:
     >>> autocorrelation(np.array([40, 10, 10, 40]))
     0.6
     """
-    value = payloads.autocorrelation(*map(float, pairs[:4]))
+    value = outcome_pairs.autocorrelation(*map(float, pairs[:4]))
     return None if math.isnan(value) else value
 
 

@@ -21,8 +21,8 @@ from prequential.engine.estimators.declaration import NO_CELL, NO_OUTCOME, Addit
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.measuring import NO_SUMS, MeasureRequest, block_of, measure, new_measured
 from prequential.engine.estimators.naming import SCALED, canonical, parse_estimator, parse_signal
-from prequential.engine.estimators.payloads import keeps_histogram, rank_bins
 from prequential.engine.estimators.rows import ALL_CELLS, CellNumbers, LogRows
+from prequential.engine.estimators.score_histogram import keeps_histogram, rank_bins
 from prequential.engine.estimators.sums import ONE_RIGHT_OR_WRONG, additions, losses
 from prequential.engine.measures import registry
 from prequential.engine.measures.declaration import COSTS

@@ -16,10 +16,10 @@ import numpy.typing as npt
 from prequential.configuration.settings.durations import duration
 from prequential.engine.compiled.calls import Run, run
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
-from prequential.engine.estimators import declaration, payloads, sums
+from prequential.engine.estimators import declaration, outcome_pairs, sums
 from prequential.engine.estimators.accumulator import Accumulator
 from prequential.engine.estimators.declaration import CountCodes, Counted, Payload
-from prequential.engine.estimators.payloads import OF_RESIDUALS, OF_SCORES, bins_of
+from prequential.engine.estimators.residuals import OF_RESIDUALS, bins_of
 from prequential.engine.estimators.rows import (
     ALL_CELLS,
     CellNumbers,
@@ -29,6 +29,7 @@ from prequential.engine.estimators.rows import (
     places,
     unrevised,
 )
+from prequential.engine.estimators.score_histogram import OF_SCORES
 from prequential.engine.tables import scores
 from prequential.engine.tables.outcomes import IN_TOP, OUTCOME, RANKED, JointCells, Log, keys_of, places_of
 from prequential.engine.tables.rows import TableAttribute, copy_rows
@@ -64,7 +65,7 @@ class Estimator:
         self.cells = Accumulator(name, payload_of_cells(capacity, joint), rows)
         # Until there are scores, this table is a placeholder.
         self.sums = Accumulator(name, payload_of_scores(numbers, extended), 1)
-        signs = payloads.CODES if paired else ()
+        signs = outcome_pairs.CODES if paired else ()
         self.pairs = [Accumulator(name, Payload(declaration.COUNTS, codes), rows) for codes in signs]
         self.histogram = Accumulator(name, OF_SCORES, rows) if histogram and not numbers else None
         self.paid = Accumulator(name, sums.OF_COSTS, rows) if paid and not numbers else None
@@ -236,7 +237,7 @@ class Estimator:
 
     def effective(self, sequence: int, n: float, paired: bool) -> float:
         """The effective sample size of a weight `n`, of joint cells or (`paired`) of pairs of errors."""
-        return (self.pairs[payloads.WRONG] if paired else self.cells).effective(sequence, n)
+        return (self.pairs[outcome_pairs.WRONG] if paired else self.cells).effective(sequence, n)
 
 
 class Extents(NamedTuple):

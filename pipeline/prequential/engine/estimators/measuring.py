@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from prequential.engine.compiled.calls import Repeated, Run, run
 from prequential.engine.compiled.kernel import Floats, Ints, allocating, viewed
-from prequential.engine.estimators import payloads
+from prequential.engine.estimators import score_histogram
 from prequential.engine.estimators.declaration import Additions, Counted, Payload, total_of
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.rows import CellIndex, put_in_order
@@ -131,7 +131,7 @@ def measured(
         if ranked and rank is None and estimator.histogram is not None:
             cells = estimator.histogram.counted(chosen, run).cells
             selected = np.ones(len(chosen), np.uint8)
-            run(payloads.rank_bins, cells, positive, selected, block.values, block.reasons)
+            run(score_histogram.rank_bins, cells, positive, selected, block.values, block.reasons)
         elif ranked and rank is not None:
             table, kind = estimator.sums.table, estimator.sums.payload.kind
             run(rank, table, kind, chosen, positive, NOTHING_ADDED, block.values, block.reasons)

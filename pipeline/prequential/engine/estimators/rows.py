@@ -25,7 +25,7 @@ from prequential.engine.compiled.kernel import (
     kernel,
     zeros,
 )
-from prequential.engine.estimators import declaration, payloads, sums
+from prequential.engine.estimators import declaration, score_histogram, sums
 from prequential.engine.estimators.declaration import Additions, CountCodes, Payload
 from prequential.engine.measures.per_class import Positives
 from prequential.engine.tables import outcomes
@@ -282,7 +282,7 @@ class LogRows:
     def histogram(self) -> CountCodes:
         """The counts of a histogram of scores that the rows change."""
         into = _new_codes(len(self.rows))
-        self.run(payloads.histogram_codes, self.log, self.rows, into)
+        self.run(score_histogram.histogram_codes, self.log, self.rows, into)
         return into
 
     @cached_property

@@ -11,11 +11,11 @@ fades is updated around the present mean, since a difference of large sums would
 from __future__ import annotations
 
 import numpy as np
+from prequential.engine.compiled.exact_sums import add_exactly
 from prequential.engine.compiled.kernel import Floats, Ints32, inlined, inner, kernel
-from prequential.engine.compiled.mathematics import add_exactly
 from prequential.engine.estimators import declaration
 from prequential.engine.estimators.declaration import Additions, Payload
-from prequential.engine.estimators.payloads import add_residual, fade_residuals
+from prequential.engine.estimators.residuals import add_residual, fade_residuals
 from prequential.engine.measures import costs
 from prequential.engine.measures.per_class import Positives
 from prequential.engine.tables import outcomes, scores

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, allocating, inlined, inner, zeros
 from prequential.engine.estimators import declaration
-from prequential.engine.estimators.payloads import add_residual
+from prequential.engine.estimators.residuals import add_residual
 from prequential.engine.estimators.sums import IS_POSITIVE, POSITIVE, add_with_label, copied
 from prequential.engine.measures.declaration import NO_POSITIVE
 from prequential.engine.measures.probabilistic import Ranks, group

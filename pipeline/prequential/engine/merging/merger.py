@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from prequential.configuration.settings.model import Config
-from prequential.engine.merging.messages import Merged, PartNames
+from prequential.engine.merging.merged import Merged, PartNames
 from prequential.topics.outputs import Encoded
 from prequential.topics.parts import Part
 

@@ -29,8 +29,8 @@ from prequential.engine.measures.costs import SUMS, sum_up_stakes
 from prequential.engine.measures.registry import INDEX
 from prequential.engine.output.estimates import OF_MODELS
 from prequential.engine.output.intervals import lacks_labels, left_of, scale_of
+from prequential.engine.output.pending_estimates import all_waiting
 from prequential.engine.output.period_measures import expected
-from prequential.engine.output.waiting import all_waiting
 from prequential.engine.state import ShardState
 from prequential.engine.tables.outcomes import by_class
 from prequential.engine.tables.scores import SIZE, WIDTHS

@@ -28,7 +28,7 @@ from prequential.engine.delay import records
 from prequential.engine.delay.accounts import samples
 from prequential.engine.delay.due_periods import PeriodState
 from prequential.engine.estimators.naming import parse_estimator
-from prequential.engine.estimators.payloads import rank_bins
+from prequential.engine.estimators.score_histogram import rank_bins
 from prequential.engine.expectations import miss
 from prequential.engine.measures.costs import SUMS
 from prequential.engine.measures.declaration import BY_PARTITION, EMPTY

@@ -23,7 +23,7 @@ from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.rows import CellNumbers
 from prequential.engine.incidents.incident import ModelStatus
 from prequential.engine.measures.registry import OF_PROBABILITIES, OF_WEIGHTS
-from prequential.engine.output.messages import Reporter
+from prequential.engine.output.reporter import Reporter
 from prequential.engine.state import ShardState
 from prequential.engine.tables.streams import MODEL, segment_rows_of
 

@@ -25,10 +25,10 @@ from prequential.engine.compiled.kernel import copy_of_rows, grown
 from prequential.engine.delay import coverage, expected, periods
 from prequential.engine.delay.calendars import ends_of, starts_of
 from prequential.engine.details.label_dependence import LabelDependence
-from prequential.engine.snapshot import saving, waiting
+from prequential.engine.snapshot import pending_rows, saving
+from prequential.engine.snapshot.pending_rows import SegmentMoves, freed_segment_rows
 from prequential.engine.snapshot.restored import Begun, Restored, compared
 from prequential.engine.snapshot.snapshot import read
-from prequential.engine.snapshot.waiting import SegmentMoves, freed_segment_rows
 from prequential.engine.state import ShardState
 from prequential.engine.tables import streams as kinds
 from prequential.engine.tables.logs import REMEMBERED
@@ -80,14 +80,14 @@ class _Restoring:
         self._accounts()
         self._notes()
         state.logs.used[REMEMBERED] = head["remembered"]
-        state.store = waiting.restore(state.store, state.catalog, self._saved, arrays, self._segments)
+        state.store = pending_rows.restore(state.store, state.catalog, self._saved, arrays, self._segments)
         # Models whose cohorts get another width: whole cohorts move, without their pending predictions.
         horizons = state.accounts.coverage.models.horizon
         other_horizon = [
             row for stream in self._catalog.streams for row in stream.models.values()
             if row < len(horizons) and horizons[row] not in (0, stream.config.label_horizon)
         ]  # fmt: skip
-        events, count = waiting.predictions_of(state.store, other_horizon)
+        events, count = pending_rows.predictions_of(state.store, other_horizon)
         coverage.take_out(state.accounts.coverage, events, count)
         state.add_rows()
         state.accounts.coverage = coverage.update(state.accounts.coverage, events, 0, count)
@@ -453,7 +453,7 @@ class _Restoring:
                     self._missing.append(Begun(f"{stream.name}/{name}", "period", period))
                     self._note_empty(row, "periods")
         if begun:
-            events, count = waiting.predictions_of(self._state.store, begun)
+            events, count = pending_rows.predictions_of(self._state.store, begun)
             accounts.periods = periods.update(accounts.periods, events, 0, count)
 
     def _has_same_periods(self, stream: Stream, saved: dict[str, Any], row: int) -> bool:

@@ -29,7 +29,7 @@ from prequential.engine.compiled.kernel import Ints, tables_of, with_tables
 from prequential.engine.delay import latency
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.snapshot import saving
-from prequential.engine.snapshot.waiting import rows_of_lists
+from prequential.engine.snapshot.pending_rows import rows_of_lists
 from prequential.engine.state import ShardState
 from prequential.engine.tables.compact import Compact, dump_compact
 from prequential.engine.tables.rows import Key, StateTable

@@ -20,16 +20,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from prequential.engine.compiled.exact_sums import add_exactly, mean_of, nearest, parts_of, spread_of
 from prequential.engine.compiled.kernel import Floats, inlined, inner
-from prequential.engine.compiled.mathematics import (
-    add_exactly,
-    log,
-    mean_of,
-    nearest,
-    parts_of,
-    spread_of,
-    two_product,
-)
+from prequential.engine.compiled.mathematics import log, two_product
 from prequential.engine.tables import outcomes
 from prequential.topics.messages import NUMBERS
 

@@ -14,7 +14,7 @@ from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.comparisons import VERDICTS, reporting
 from prequential.engine.comparisons.confidence_sequence import level_of
-from prequential.engine.input.seen import Refusal
+from prequential.engine.input.refusals import Refusal
 from prequential.engine.measures.registry import INDEX
 from prequential.engine.output.estimates import EstimatorState
 from prequential.engine.past import COURSE_STAGES

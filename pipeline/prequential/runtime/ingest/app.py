@@ -12,7 +12,7 @@ from prequential.runtime.http import INGEST_PORT, Endpoint
 from prequential.runtime.ingest import reading
 from prequential.runtime.ingest.records import SourceTranslator, clocks_of
 from prequential.runtime.ingest.sources import check_topics, translators
-from prequential.runtime.kafka import stopping, transport
+from prequential.runtime.kafka import process, served, stopping, transport
 from prequential.runtime.kafka.rejected import tell
 from prequential.runtime.kafka.transactions import Expelled, Fenced, GroupTransactions, Outgoing, Place
 from prequential.topics.admin import partition_counts
@@ -53,7 +53,7 @@ class PendingTransaction:
         self.size = 0  # bytes of the source records
 
 
-class Ingest(transport.Served):
+class Ingest(served.Served):
     """The state of one process. `run` is its main coroutine."""
 
     def __init__(self, config: Config, translators: Mapping[str, SourceTranslator]) -> None:
@@ -91,7 +91,7 @@ class Ingest(transport.Served):
             messages = self._translators[topic].translate(batch.partition, batch.messages, pending.counts)
         except Exception:
             # Faust would acknowledge the batch and start the agent again: the batch would be lost.
-            transport.die(f"{topic}/{batch.partition} offset {batch.messages[0].offset()}")
+            process.die(f"{topic}/{batch.partition} offset {batch.messages[0].offset()}")
         self._log_zone_findings()
         pending.messages += messages
         pending.offsets[topic, batch.partition] = batch.messages[-1].offset() + 1
@@ -128,7 +128,7 @@ class Ingest(transport.Served):
         self._pending = PendingTransaction()
 
     def _take(self, assignment: reading.Assignment) -> None:
-        self._taking = transport.watched("ingest", self._open(assignment))
+        self._taking = process.watched("ingest", self._open(assignment))
 
     async def _open(self, assignment: reading.Assignment) -> None:
         """Start reading an assignment.
@@ -215,9 +215,9 @@ class Ingest(transport.Served):
            process at once.
         """
         self._loop = asyncio.get_running_loop()
-        stop = transport.stop_on_signals(self._loop)
+        stop = process.stop_on_signals(self._loop)
         self._serve(Endpoint(self.config.http, {}, INGEST_PORT))  # step 1
-        await transport.unless_stopped(stop, self._writer.take_over)
+        await process.unless_stopped(stop, self._writer.take_over)
         works = {"ingest": self._write(), "the cluster": self._watch(), "dead letters": tell()}
         tasks = await self._work(stop, works)  # step 2
         self._stopping = True  # step 3
@@ -296,4 +296,4 @@ def run_ingest(config: Config) -> int:
     configured.
     """
     letters = check_topics(config)
-    return transport.leave(asyncio.run(Ingest(config, translators(config, letters)).run()))
+    return process.leave(asyncio.run(Ingest(config, translators(config, letters)).run()))

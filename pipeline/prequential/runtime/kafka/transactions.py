@@ -105,9 +105,9 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
 class Transactions:
     """The producer of one transactional id.
 
-    `owner_name` names the producer's owner in the log, and `topic` is a topic that certainly exists. `partition` is
-    the partition of messages that name none. The methods raise `fenced` as soon as the broker reports that
-    another producer has taken the id over.
+    `owner_name` names the producer's owner in the log, and `topic` is a topic that certainly exists.
+    `partition` is the partition of messages that name none. The methods raise `fenced` as soon as the broker
+    reports that another producer has taken the id over.
     """
 
     fenced: type[Fenced] = Fenced
@@ -457,8 +457,8 @@ _OFFSETS_SECONDS = 10.0
 class GroupTransactions(Transactions):
     """The transactional producer of one member of a group.
 
-    `owner_name` names the producer's owner in the log, and `topic` is a topic that certainly exists. `write` raises
-    Expelled for offsets that the membership does not cover.
+    `owner_name` names the producer's owner in the log, and `topic` is a topic that certainly exists.
+    `write` raises Expelled for offsets that the membership does not cover.
     """
 
     def __init__(self, kafka: KafkaConfig, group: str, *, owner_name: str, topic: str) -> None:

@@ -1,4 +1,4 @@
-"""A Faust transport whose events are batches, and the process around a Faust app of such events.
+"""A Faust transport whose events are batches.
 
 Each Faust event costs four asyncio tasks, acknowledgements and sensors. The cost is negligible when one event
 carries all records that one fetch returned for a topic, in batches by partition. So this transport delivers
@@ -14,135 +14,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import signal
-import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
-from concurrent.futures import TimeoutError as _Unanswered
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from itertools import count
 from time import monotonic
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import faust
 from faust.transport import base
 from faust.transport.consumer import Consumer
 from faust.types import TP, ConsumerMessage
-from prequential.configuration.settings.model import Config
-from prequential.runtime.http import CONTENT_TYPE, TEXT, Answer, Endpoint
 from prequential.runtime.kafka.fetching import Fetcher
-from prequential.runtime.kafka.rejected import rejected, say
-from prequential.runtime.kafka.stopping import note_stopped, note_stopping
+from prequential.runtime.kafka.process import die
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.errors import UsageError, WorkError
-from prequential.views.wording.console import complain, flush
+from prequential.topics.errors import WorkError
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-#: Seconds between checks whether the Faust app still runs.
-_LOOK_SECONDS = 0.2
-
-#: Seconds within which the loop must answer. Otherwise the process counts as not alive, without metrics.
-_ANSWER_SECONDS = 5.0
-
-NO_ANSWER: Answer = (503, TEXT, b"the worker doesn't answer\n")
-
-
-class Late(Exception):
-    """The process's loop has not answered in time."""
-
-
-class Served:
-    """A process around a Faust app, which answers HTTP threads on its loop and ends at once on an error."""
-
-    config: Config
-    app: Any
-    endpoint: Endpoint | None
-    _loop: asyncio.AbstractEventLoop  # set by `run`
-
-    def _serve(self, endpoint: Endpoint) -> None:
-        """Serve `/live`, `/ready` and `/metrics` from now on."""
-        self.endpoint = endpoint
-        endpoint.serve({"/metrics": self._metrics, "/live": self.live, "/ready": self.ready})
-        log.info("metrics: %s/metrics", endpoint.address)
-
-    async def _work(
-        self, stop: asyncio.Event, works: Mapping[str, Coroutine[Any, Any, None]]
-    ) -> list[asyncio.Task[None]]:
-        """Run the Faust app, and `works` (by their names in errors), until `stop` is set; return their tasks.
-
-        The process then has `worker.stop_within` to end.
-        """
-        await self.app.start()
-        tasks = [watched(task_name, work) for task_name, work in works.items()]
-        stopping = asyncio.ensure_future(stop.wait())
-        crashed = asyncio.ensure_future(_has_crashed(self.app))
-        await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
-        if crashed.done():
-            die("the Faust app", self.app.crash_reason)
-        self._loop.call_later(self.config.worker.stop_within / 1000, lambda: leave(1))
-        return tasks
-
-    async def _end(self) -> None:
-        """Leave the group, and serve no longer."""
-        say(rejected.remaining())
-        await self.app.stop()
-        if self.endpoint is not None:
-            self.endpoint.stop()
-
-    def ask(self, question: Coroutine[Any, Any, Any]) -> Any:
-        """Run a coroutine on the loop from another thread; returns its result.
-
-        Raises Late when the loop doesn't answer in time.
-        """
-        try:
-            return asyncio.run_coroutine_threadsafe(question, self._loop).result(_ANSWER_SECONDS)
-        except (TimeoutError, _Unanswered) as error:
-            raise Late from error
-
-    def live(self) -> Answer:
-        """The answer of `/live`: status 200 if the loop answers in time, else that of `NO_ANSWER`."""
-        try:
-            self.ask(asyncio.sleep(0))
-        except Late:
-            return NO_ANSWER
-        return 200, TEXT, b"alive\n"
-
-    def ready(self) -> Answer:
-        """The answer of `/ready`: what the process reports, with status 200 if it is ready."""
-        try:
-            ready, text = self.ask(self._readiness())
-        except Late:
-            return NO_ANSWER
-        return (200 if ready else 503), TEXT, text.encode()
-
-    def _metrics(self) -> Answer:
-        try:
-            return 200, CONTENT_TYPE, self._exposition().encode()
-        except Late:
-            return NO_ANSWER
-
-    async def _readiness(self) -> tuple[bool, str]:
-        """Return whether the process is ready, and a text about that."""
-        raise NotImplementedError
-
-    def _exposition(self) -> str:
-        """Return the metrics as text; called in an HTTP thread."""
-        raise NotImplementedError
-
-
-def watched(task_name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Run work concurrently on this loop; an error in it ends the process, and names it `task_name`."""
-
-    def end_if_failed(task: asyncio.Future[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            die(task_name, error)
-
-    task = asyncio.ensure_future(work)
-    task.add_done_callback(end_if_failed)
-    return task
 
 
 class BatchSchema(faust.Schema[Any, Any]):
@@ -172,62 +59,6 @@ def batch_app(name: str, kafka: KafkaConfig) -> Any:
         autodiscover=False,
         datadir=tempfile.gettempdir(),  # the app stores nothing there
     )
-
-
-def stop_on_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
-    """Return an event that SIGTERM or SIGINT sets; a second signal ends the process at once."""
-    stop = asyncio.Event()
-
-    def on_signal(number: signal.Signals) -> None:
-        if stop.is_set():
-            leave(1)
-        note_stopping(number.name)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, number)
-    return stop
-
-
-async def unless_stopped(stop: asyncio.Event, work: Callable[..., T], *args: Any) -> T:
-    """Return the result of `work`, run in a thread; the process ends (status 0) if `stop` is set before."""
-    stopping = asyncio.ensure_future(stop.wait())
-    working = asyncio.ensure_future(asyncio.to_thread(work, *args))
-    await asyncio.wait({stopping, working}, return_when=asyncio.FIRST_COMPLETED)
-    if not working.done():  # `work` may wait for a broker; the process does not, once it stops
-        note_stopped()
-        leave(0)
-    stopping.cancel()
-    return await working
-
-
-async def _has_crashed(app: Any) -> None:
-    """Wait until the Faust app has crashed."""
-    while not app.crashed:
-        await asyncio.sleep(_LOOK_SECONDS)
-
-
-def die(task_name: str, error: BaseException | None = None) -> None:
-    """End the process at once with status 1 after an unexpected error; unfinished work is not committed.
-
-    The log line begins with `task_name`. Without `error`, it names the exception that is being handled.
-    """
-    error = error or sys.exc_info()[1]
-    if isinstance(error, (WorkError, UsageError)):  # UsageError: a secret's file may be missing by now
-        complain(error)
-    else:
-        log.critical("%s: %r: ending the process", task_name, error, exc_info=error)
-    leave(1)
-
-
-def leave(status: int) -> int:
-    """End the process now with this status, without waiting for threads.
-
-    The threads may be waiting for a broker, and all required output has already been written.
-    """
-    logging.shutdown()
-    flush()
-    os._exit(status)
 
 
 #: Seconds until the next fetch after one that returned nothing: a call costs a few µs.

@@ -12,7 +12,8 @@ from time import monotonic
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from prequential.configuration.settings.model import Config, NotifyConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.notifications import NotifyConfig
 from prequential.runtime import http
 from prequential.runtime.kafka import stopping
 from prequential.runtime.kafka.fetching import new_member

@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 
 import aiohttp
 import msgspec
-from prequential.configuration.settings.model import CLOUDEVENTS, SLACK
+from prequential.configuration.settings.notifications import CLOUDEVENTS, SLACK
 from prequential.runtime.program import VERSION
 from prequential.topics import foreign_json
 from prequential.topics.dead_letters import clock

@@ -13,12 +13,13 @@ from typing import Any
 
 from prequential.configuration.settings.model import Config
 from prequential.runtime.http import Endpoint
-from prequential.runtime.kafka import stopping, transport
+from prequential.runtime.kafka import process, served, stopping, transport
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
 from prequential.runtime.kafka.rejected import tell
 from prequential.runtime.program import give_back
 from prequential.runtime.worker.batches import MANY, Content
-from prequential.runtime.worker.exporter import LOOK_SECONDS, Exporter, Findings
+from prequential.runtime.worker.exporter import Exporter
+from prequential.runtime.worker.findings import LOOK_SECONDS, Findings
 from prequential.runtime.worker.journal import TopicsOrigin, present_origin
 from prequential.runtime.worker.merging import Merging, require_room
 from prequential.runtime.worker.runner import ShardRunner
@@ -48,7 +49,7 @@ _WATCH_SECONDS = 30.0
 _GIVE_BACK_SECONDS = 30.0
 
 
-class Worker(transport.Served):
+class Worker(served.Served):
     """One worker process. `run` is the main coroutine of the process."""
 
     def __init__(self, config: Config, *, rebuild: bool = False, endpoint: Endpoint | None = None) -> None:
@@ -66,7 +67,7 @@ class Worker(transport.Served):
         self._snapshot_turn = SnapshotTurn()
         self._fetcher = Fetcher(config, self._on_partitions, self._on_gone)
         #: Merges streams that lie in all partitions; None if there are none.
-        self.merging = Merging(config, partial(transport.die, "merging")) if config.wide else None
+        self.merging = Merging(config, partial(process.die, "merging")) if config.wide else None
         self._exporter = Exporter(config, self._fetcher, self.runners, self.merging)
         self._findings = Findings(config)
         self._parsing = ThreadPoolExecutor(1, thread_name_prefix="parse")
@@ -126,7 +127,7 @@ class Worker(transport.Served):
         except Exception:
             # Otherwise Faust would acknowledge the batch and restart the agent, and the batch would be lost.
             first = batch.end if batch.records is None else batch.records.offsets[0]
-            transport.die(f"{INPUTS[batch.kind]}/{batch.partition} offset {first}")
+            process.die(f"{INPUTS[batch.kind]}/{batch.partition} offset {first}")
 
     def _check_times(self, batch: Fetched) -> None:
         """Warn once if a topic's records carry the producers' times and its settings can't be read."""
@@ -167,10 +168,10 @@ class Worker(transport.Served):
                 sending=self._sending[partition],
             )  # fmt: skip
         except Exception as error:  # asyncio called this method, and would go on without this shard
-            transport.die(f"shard {partition}", error)
+            process.die(f"shard {partition}", error)
             raise
         self.runners[partition] = runner
-        self._tasks[partition] = transport.watched(f"shard {partition}", runner.run())
+        self._tasks[partition] = process.watched(f"shard {partition}", runner.run())
 
     def _on_lost(self, partition: int, why: str) -> None:
         """The broker refuses the producer: another worker has the shard, or a transaction timed out."""
@@ -212,8 +213,8 @@ class Worker(transport.Served):
            signal ends the process at once.
         """
         self._loop = asyncio.get_running_loop()
-        stop = transport.stop_on_signals(self._loop)
-        self._origin = await transport.unless_stopped(stop, self._check_topics)  # step 1
+        stop = process.stop_on_signals(self._loop)
+        self._origin = await process.unless_stopped(stop, self._check_topics)  # step 1
         self.app.shard_count = self._origin.partitions
         self._serve(self.endpoint or Endpoint(self.config.http, {}))  # step 2
         if self.merging is not None:
@@ -229,7 +230,7 @@ class Worker(transport.Served):
             await asyncio.to_thread(self.merging.stop)
         await self._end()
         if failed is not None:
-            transport.die(*failed)
+            process.die(*failed)
         stopping.note_stopped()
         return 0
 
@@ -412,4 +413,4 @@ async def _main(config: Config, rebuild: bool, endpoint: Endpoint | None) -> int
     await asyncio.to_thread(connect, config.kafka)
     status = await Worker(config, rebuild=rebuild, endpoint=endpoint).run()
     # Threads may be waiting for a broker, but everything that must be written has been written.
-    return transport.leave(status)
+    return process.leave(status)

@@ -23,8 +23,8 @@ from typing import Any
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.configuration.settings.model import Config
+from prequential.engine.merging.merged import PartNames
 from prequential.engine.merging.merger import NEVER, Merger, ReportedMoments
-from prequential.engine.merging.messages import PartNames
 from prequential.runtime.kafka.fetching import new_member
 from prequential.runtime.kafka.transactions import Expelled, Fenced, GroupTransactions, Outgoing, Place
 from prequential.topics import foreign_json, parts

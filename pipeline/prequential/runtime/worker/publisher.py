@@ -21,7 +21,8 @@ from typing import Any
 
 import msgspec
 from confluent_kafka import Message
-from prequential.configuration.settings.model import Config, ListedSettings, texts
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.texts import ListedSettings, texts
 from prequential.engine.catalog.streams import Stream
 from prequential.runtime.kafka.rejected import rejected
 from prequential.runtime.kafka.transactions import ATTEMPT_SECONDS, Fenced, Outgoing, Transactions, Unknown

@@ -18,7 +18,16 @@ from prequential.configuration.settings.model import Config
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
 from prequential.runtime.kafka.transactions import Outgoing
-from prequential.runtime.worker import arrivals, batches, recovery
+from prequential.runtime.worker import (
+    arrivals,
+    back_pressure,
+    batches,
+    isolating,
+    open_transactions,
+    recovery,
+    round_pace,
+    silences,
+)
 from prequential.runtime.worker.checkpoint import Checkpoint
 from prequential.runtime.worker.journal import Idle, JournalStatus, Step, Suspicion, TopicsOrigin, standing
 from prequential.runtime.worker.publisher import Publisher, ShardLost, ShardStatistics, SideThread
@@ -89,14 +98,14 @@ class ShardRunner:
         self._stopping = False
         topics = [config.kafka.topic(name) for name in INPUTS]
         self._arrivals = arrivals.Arrivals(fetcher, partition, config.worker.grace / 1000, topics)
-        self._back_pressure = arrivals.BackPressure(fetcher, partition, self.shard)
-        self._pace = arrivals.RoundPace(config, self.shard)
-        self._silence = arrivals.SilenceTimer(config)
+        self._back_pressure = back_pressure.BackPressure(fetcher, partition, self.shard)
+        self._pace = round_pace.RoundPace(config, self.shard)
+        self._silence = silences.SilenceTimer(config)
         self._originals = batches.Originals()
         self._parser = batches.SharedParser.of(self._config)
         self._journal: deque[Step] = deque()  # steps yet to be followed
         self._unpublished = 0  # how many of the last steps may have unpublished outputs
-        self._isolation: batches.Isolation | None = None
+        self._isolation: isolating.Isolation | None = None
         self._turns: Any = turns or nullcontext()
         self._ticking: Any = ticking or nullcontext()
         self._trying = asyncio.Lock()  # held while an attempt is under way
@@ -122,7 +131,7 @@ class ShardRunner:
         )
 
     @property
-    def open_transactions(self) -> list[arrivals.OpenTransaction]:
+    def open_transactions(self) -> list[open_transactions.OpenTransaction]:
         """By topic, a producer's open transaction that may withhold records from this shard."""
         return self._arrivals.open_transactions
 
@@ -280,7 +289,7 @@ class ShardRunner:
     async def _be_cautious(self, status: JournalStatus) -> None:
         """Workers have died at some record: skip it if it is known, or isolate it."""
         suspicion = status.suspicion or Suspicion()
-        record = batches.to_quarantine(suspicion, self._config.worker.quarantine_after)
+        record = isolating.to_quarantine(suspicion, self._config.worker.quarantine_after)
         if record is not None:
             await self.checkpoint.quarantine(record)
             self.shard.quarantine[record.kind, record.offset] = record.reason
@@ -289,7 +298,7 @@ class ShardRunner:
                 "shard %d: %s/%d offset %d goes to the dead letters: %s", self.partition,
                 self._config.kafka.topic(INPUTS[record.kind]), self.partition, record.offset, record.reason,
             )  # fmt: skip
-        self._isolation = isolation = batches.Isolation(status)
+        self._isolation = isolation = isolating.Isolation(status)
         if isolation.deaths:
             log.warning(
                 "shard %d: a worker has died here (%d in a row, error: %s): taking records %d at a time",

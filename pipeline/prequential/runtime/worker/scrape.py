@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-from prequential.configuration.settings.model import HttpConfig
+from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.stages import INITIAL, INTERMEDIATE, reported
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import Entity, Stream

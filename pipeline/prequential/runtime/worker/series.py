@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from prequential.configuration.settings.model import Config, HttpConfig
+from prequential.configuration.settings.http_server import HttpConfig
+from prequential.configuration.settings.model import Config
 from prequential.engine import comparisons, disparity
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.comparisons import A_BETTER, B_BETTER, EQUIVALENT, UNDECIDED
 from prequential.engine.comparisons.reporting import PairStatus
 from prequential.engine.delay.records import SIGNALS
 from prequential.engine.disparity import DIFFERS, NO_DIFFERENCE, TOO_FEW
-from prequential.engine.output.messages import DisparityReporter
+from prequential.engine.output.disparities import DisparityReporter
 from prequential.engine.shard import Shard
 from prequential.runtime.http import COUNTER, GAUGE, Family, labels
 from prequential.runtime.worker.merging import Merging

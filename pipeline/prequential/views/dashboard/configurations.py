@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
-from prequential.configuration.settings.model import Config, ListedSettings, between, texts
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.texts import ListedSettings, between, texts
 from prequential.topics.foreign_json import Unreadable, reader
 
 #: The largest numbers of stream names and of partitions that are listed for each settings.

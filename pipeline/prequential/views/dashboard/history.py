@@ -11,7 +11,7 @@ from prequential.topics.foreign_json import Unreadable
 from prequential.topics.outputs import Comparison, Incident
 from prequential.views.dashboard.configurations import Configurations
 from prequential.views.dashboard.series import Capacity, PeriodSeries, Point, Series
-from prequential.views.watching import messages, state
+from prequential.views.watching import readings, state
 
 #: The largest number of incidents that are kept. The oldest ended incidents are dropped first.
 _KEPT = 2_000
@@ -141,7 +141,7 @@ class Past:
         self.coverage_at = 0, 0
         self.periods: PeriodSeries | None = None
         self.versions: deque[Version] = deque(maxlen=_VERSIONS)
-        self.alarms: deque[messages.Notice] = deque(maxlen=_ALARMS)
+        self.alarms: deque[readings.Notice] = deque(maxlen=_ALARMS)
         #: The counts of all alarms by detector, signal and stage, with equal stages in one key.
         self.alarm_counts: dict[tuple[str, str, tuple[str, ...]], int] = {}
         #: Label time of the first message (epoch ms).
@@ -200,7 +200,7 @@ class History(state.WatchState):
             series.drop_before(series.times(series.size - 1)[0] - self.window)
         return series
 
-    def _made_by(self, heading: messages.Heading, time: int) -> None:
+    def _made_by(self, heading: readings.Heading, time: int) -> None:
         self.configurations.add(heading.stream, heading.partition, heading.config, time)
 
     def _noted(
@@ -208,7 +208,7 @@ class History(state.WatchState):
         model: state.ModelState,
         sequence: state.SequenceName,
         newest: state.NewestReading,
-        heading: messages.Heading,
+        heading: readings.Heading,
     ) -> None:
         past = self.past.get(model.key)
         if past is None:
@@ -226,9 +226,9 @@ class History(state.WatchState):
             series = past.series[sequence] = self._new(Series)
         if series.wants(heading.ts, heading.outcomes):
             # Decoded readings are kept only for shown sequences, and this is called for all of them.
-            reading = messages.decode_reading(newest.value or b"")
+            reading = readings.decode_reading(newest.value or b"")
             self._add(series, heading.ts, heading.outcomes, _values(reading))
-        if heading.coverage is not messages.ABSENT:
+        if heading.coverage is not readings.ABSENT:
             self._note_coverage(past, heading)
 
     def _dropped(self, model: state.ModelState, gone: list[state.SequenceName]) -> None:
@@ -236,19 +236,19 @@ class History(state.WatchState):
         for sequence in gone:
             self._capacity.add(-past.series.pop(sequence).width)
 
-    def _note_coverage(self, past: Past, heading: messages.Heading) -> None:
+    def _note_coverage(self, past: Past, heading: readings.Heading) -> None:
         """Add a point to the course of coverage; messages with the same number of outcomes share it."""
         past.coverage_at = heading.ts, heading.outcomes
         if past.coverage is None:
             past.coverage = self._new(Series)
         if past.coverage.wants(heading.ts, heading.outcomes):
             try:
-                coverage = messages.decode_coverage(heading.coverage)
+                coverage = readings.decode_coverage(heading.coverage)
             except Unreadable:
                 return
             self._add(past.coverage, heading.ts, heading.outcomes, _coverage_values(coverage))
 
-    def _period_said(self, model: state.ModelState, period_reading: messages.PeriodReading) -> None:
+    def _period_said(self, model: state.ModelState, period_reading: readings.PeriodReading) -> None:
         past = self.past.setdefault(model.key, Past())
         self.heard[model.key] = self.version
         if past.periods is None:
@@ -278,7 +278,7 @@ class History(state.WatchState):
         if series.wants(comparison.ts, comparison.outcomes):
             self._add(series, comparison.ts, comparison.outcomes, values)
 
-    def _alarmed(self, model: state.ModelState, alarm: messages.Notice) -> None:
+    def _alarmed(self, model: state.ModelState, alarm: readings.Notice) -> None:
         past = self.past.setdefault(model.key, Past())
         self.heard[model.key] = self.version
         self.newest_ts = max(self.newest_ts, alarm.ts)
@@ -319,7 +319,7 @@ class History(state.WatchState):
         yield from self.pair_series.values()
 
 
-def newest_point(reading: messages.Reading | None) -> Point | None:
+def newest_point(reading: readings.Reading | None) -> Point | None:
     """Return a sequence's newest message as a point; None without one."""
     return None if reading is None else Point(reading.ts, reading.outcomes, _values(reading))
 
@@ -343,7 +343,7 @@ def _coverage_values(coverage: dict[str, Any]) -> dict[str, float]:
     return values
 
 
-def _values(reading: messages.Reading) -> dict[str, float]:
+def _values(reading: readings.Reading) -> dict[str, float]:
     """Return a reading's measures, with the ends of their intervals."""
     values = dict(reading.measures)
     for name, (low, high) in reading.intervals.items():

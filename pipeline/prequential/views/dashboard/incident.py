@@ -12,8 +12,8 @@ from prequential.views.dashboard import overview
 from prequential.views.dashboard.courses import Absent, Courses
 from prequential.views.dashboard.history import OPEN, History, Past, began, newest_point
 from prequential.views.dashboard.incident_levels import as_json, levels_over_time, parts_of
-from prequential.views.watching.messages import Notice
 from prequential.views.watching.ranking import Ranking
+from prequential.views.watching.readings import Notice
 from prequential.views.watching.state import ModelKey
 from prequential.views.wording import explaining, measures, status
 

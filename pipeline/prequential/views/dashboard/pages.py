@@ -18,7 +18,7 @@ from prequential.views.dashboard.pair import pair_lines
 from prequential.views.dashboard.status import Statuses, Verdicts, pending, story
 from prequential.views.dashboard.thresholds import histogram, threshold_of, with_area
 from prequential.views.watching import ranking, state
-from prequential.views.watching.messages import Reading
+from prequential.views.watching.readings import Reading
 from prequential.views.wording import comparing, status
 from prequential.views.wording.expected import ASSUMPTION, NO_INTERVAL, lost_to_in_words
 from prequential.views.wording.measures import baseline_references, stage_in_words

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 from prequential.engine.measures.registry import MEASURES
-from prequential.views.watching.messages import PeriodReading
 from prequential.views.watching.ranking import measures_shown
+from prequential.views.watching.readings import PeriodReading
 
 #: The initial room for points: most sequences of a short run need no more.
 _FIRST = 16

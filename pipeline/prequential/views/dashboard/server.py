@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from prequential.configuration.settings.model import Config, HttpConfig
+from prequential.configuration.settings.http_server import HttpConfig
+from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import FINAL
 from prequential.runtime.http import Access, HttpServer, address, in_thread, response
 from prequential.topics.errors import WorkError

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from prequential.engine.input.seen import Refusal
+from prequential.engine.input.refusals import Refusal
 from prequential.engine.tables.streams import OTHER_FORM
 from prequential.mapping.model import Uses
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS

@@ -10,17 +10,8 @@ from prequential.configuration.settings.streams import DEFAULT_MEASURES, MULTILA
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.compiled import ids
 from prequential.engine.delay import latency
-from prequential.engine.input.seen import (
-    AHEAD,
-    MICROSECONDS,
-    OTHERS,
-    ROW,
-    SECONDS,
-    STEP,
-    meetings_of,
-    odd_times_of,
-    reused_of,
-)
+from prequential.engine.input.recurrence import meetings_of, reused_of
+from prequential.engine.input.seen import AHEAD, MICROSECONDS, OTHERS, ROW, SECONDS, STEP, odd_times_of
 from prequential.engine.measures.declaration import REASONS
 from prequential.engine.measures.registry import INDEX, MEASURES
 from prequential.engine.output.estimates import MessageSubject

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from prequential.configuration.settings.durations import shown_duration
-from prequential.engine.input.seen import Refusal
+from prequential.engine.input.refusals import Refusal
 from prequential.engine.tables.streams import OTHER_FORM
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
 from prequential.views.diagnosis import classes, times

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
-from prequential.engine.input.seen import Refusal
+from prequential.engine.input.refusals import Refusal
 from prequential.mapping.model import Uses
 from prequential.mapping.units import Clocks, TimeColumn
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from prequential.configuration.settings.durations import shown_duration
-from prequential.engine.input.seen import AHEAD, LEAST_MICROSECONDS, MICROSECONDS, SECONDS, Refusal
+from prequential.engine.input.refusals import Refusal
+from prequential.engine.input.seen import AHEAD, LEAST_MICROSECONDS, MICROSECONDS, SECONDS
 from prequential.mapping.units import Clocks, TimeColumn
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
 from prequential.views.diagnosis.classes import quoted

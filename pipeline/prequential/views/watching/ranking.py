@@ -12,7 +12,7 @@ from prequential.engine.estimators.naming import BASELINE_PREFIX, RANDOM_SUFFIX
 from prequential.engine.measures.declaration import CLASSIFICATION, MULTILABEL, REGRESSION
 from prequential.engine.measures.registry import MEASURES, NAMES, OF_NUMBERS
 from prequential.views.watching.incidents import OPEN, AlarmGroup, ShownIncident
-from prequential.views.watching.messages import Reading
+from prequential.views.watching.readings import Reading
 from prequential.views.watching.state import ModelKey, ModelState, SequenceName, WatchState
 from prequential.views.wording.measures import COLUMNS, COMPARED
 

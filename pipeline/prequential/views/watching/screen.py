@@ -15,7 +15,7 @@ from typing import Any
 from prequential.engine.measures.registry import NAMES
 from prequential.topics.errors import printable
 from prequential.views.watching import incidents, ranking
-from prequential.views.watching.messages import Reading
+from prequential.views.watching.readings import Reading
 from prequential.views.watching.state import (
     ModelKey,
     ModelState,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from prequential.topics.foreign_json import Unreadable
 from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Incident
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
-from prequential.views.watching import messages
+from prequential.views.watching import readings
 from prequential.views.watching.incidents import AlarmGroups, OpenIncidents, decode_incident
 from prequential.views.wording.comparing import NewestPairs, Pair
 from prequential.views.wording.expected import ExpectedPeriod, expected_period, in_words
@@ -237,7 +237,7 @@ class NewestReading:
         self.outcomes: int | None = None
         #: The undecoded message; None without a readable one.
         self.value: bytes | None = None
-        self.reading: messages.Reading | None = None
+        self.reading: readings.Reading | None = None
         #: Stages that are identical so far.
         self.same: tuple[str, ...] = ()
 
@@ -269,9 +269,9 @@ class ModelState:
         self.waiting: int | None = None
         self.predicted = 0
         #: The undecoded field of the newest message.
-        self.coverage = messages.ABSENT
+        self.coverage = readings.ABSENT
         #: The newest message about the newest period whose time has passed.
-        self.period: messages.PeriodReading | None = None
+        self.period: readings.PeriodReading | None = None
 
     def stages_of(self, sequence: SequenceName) -> tuple[str, ...]:
         """Return the stage of a sequence, and the stages that are identical so far."""
@@ -328,13 +328,13 @@ class WatchState:
             self.unreadable += 1
             return False
 
-    def reading(self, newest: NewestReading | None) -> messages.Reading | None:
+    def reading(self, newest: NewestReading | None) -> readings.Reading | None:
         """Return the newest message of a sequence; None without one that can be read."""
         if newest is None:
             return None
         if newest.reading is None and newest.value is not None:
             try:
-                newest.reading = messages.decode_reading(newest.value)
+                newest.reading = readings.decode_reading(newest.value)
             except Unreadable:
                 newest.value = None
                 self.unreadable += 1
@@ -397,15 +397,15 @@ class WatchState:
         return [] if pairs is None else pairs.newest()
 
     def _metrics(self, value: bytes, time: int) -> bool:
-        heading = messages.decode_heading(value)
+        heading = readings.decode_heading(value)
         model = self._known(heading.stream, heading.model, heading.partition, time, heading.untimed)
         if model is None:
             return False
         self._made_by(heading, time)
         stream_partition = heading.stream, heading.partition
         self._spoken[stream_partition] = max(time, self._spoken.get(stream_partition, 0))
-        if heading.period is not messages.ABSENT:
-            period_reading = messages.decode_period(value)
+        if heading.period is not readings.ABSENT:
+            period_reading = readings.decode_period(value)
             if period_reading.is_whole and (
                 model.period is None or period_reading.period.start >= model.period.period.start
             ):
@@ -422,7 +422,7 @@ class WatchState:
             if newest.same != heading.same:
                 newest.same = heading.same
                 model.generation += 1
-            if heading.coverage is not messages.ABSENT:
+            if heading.coverage is not readings.ABSENT:
                 model.coverage = heading.coverage
             self._noted(model, sequence, newest, heading)
             if heading.segment is None:
@@ -432,7 +432,7 @@ class WatchState:
         return True
 
     def _note_progress(
-        self, model: ModelState, newest: NewestReading, heading: messages.Heading, time: int
+        self, model: ModelState, newest: NewestReading, heading: readings.Heading, time: int
     ) -> None:
         """Note whether a message has new outcomes, and how many predictions wait for a label."""
         if heading.outcomes and heading.outcomes != newest.outcomes:
@@ -459,7 +459,7 @@ class WatchState:
         self._dropped(model, gone)
 
     def _comparison(self, value: bytes, time: int) -> bool:
-        comparison = messages.decode_comparison(value)
+        comparison = readings.decode_comparison(value)
         if self._stream not in (None, comparison.stream) or self._model not in (
             None,
             comparison.model,
@@ -472,7 +472,7 @@ class WatchState:
         )
 
     def _alarm(self, value: bytes, time: int) -> bool:
-        alarm = messages.decode_notice(value)
+        alarm = readings.decode_notice(value)
         model = self._known(alarm.stream, alarm.model, alarm.partition, time, alarm.untimed)
         if model is None:
             return False
@@ -492,13 +492,13 @@ class WatchState:
     # Called with each message that is used, so that a subclass can keep more than the newest: metrics and the
     # settings behind them, periods of prediction time, comparisons, alarms, incidents, ended sequences.
 
-    def _made_by(self, heading: messages.Heading, time: int) -> None: ...
+    def _made_by(self, heading: readings.Heading, time: int) -> None: ...
     def _noted(
-        self, model: ModelState, sequence: SequenceName, newest: NewestReading, heading: messages.Heading
+        self, model: ModelState, sequence: SequenceName, newest: NewestReading, heading: readings.Heading
     ) -> None: ...
-    def _period_said(self, model: ModelState, period_reading: messages.PeriodReading) -> None: ...
+    def _period_said(self, model: ModelState, period_reading: readings.PeriodReading) -> None: ...
     def _compared(self, comparison: Comparison) -> None: ...
-    def _alarmed(self, model: ModelState, alarm: messages.Notice) -> None: ...
+    def _alarmed(self, model: ModelState, alarm: readings.Notice) -> None: ...
     def _incident_said(self, model: ModelState, incident: Incident) -> None: ...
     def _dropped(self, model: ModelState, gone: list[SequenceName]) -> None: ...
 
@@ -527,7 +527,7 @@ class WatchState:
 def coverage_of(model: ModelState) -> dict[str, object]:
     """Return the label coverage in a model's newest messages; empty without one."""
     try:
-        return {} if model.coverage is messages.ABSENT else messages.decode_coverage(model.coverage)
+        return {} if model.coverage is readings.ABSENT else readings.decode_coverage(model.coverage)
     except Unreadable:
         return {}
 

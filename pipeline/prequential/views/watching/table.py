@@ -8,7 +8,7 @@ from prequential.engine.measures.declaration import CLASSIFICATION, MULTILABEL, 
 from prequential.engine.measures.registry import OF_NUMBERS, OF_SETS
 from prequential.topics import outputs, specs
 from prequential.topics.errors import printable
-from prequential.views.watching import messages
+from prequential.views.watching import readings
 from prequential.views.watching.incidents import (
     OPEN,
     AlarmGroup,
@@ -37,22 +37,22 @@ def line(topic: str, value: bytes, split: Collection[str] = ()) -> str:
     `split` are the streams in several partitions. For these, the line ends with the partition.
     """
     if topic == specs.DRIFT_ALARMS:
-        return alarm_line(messages.decode_notice(value), split)
+        return alarm_line(readings.decode_notice(value), split)
     if topic == specs.INCIDENTS:
         return plain_incident_line(decode_incident(value), split)
     if topic == specs.COMPARISONS:
-        return comparison_line(comparing.pair_of(messages.decode_comparison(value)), split)
-    return metrics_line(messages.decode_heading(value), messages.decode_reading(value), split)
+        return comparison_line(comparing.pair_of(readings.decode_comparison(value)), split)
+    return metrics_line(readings.decode_heading(value), readings.decode_reading(value), split)
 
 
 def newest_lines(state: WatchState) -> Iterator[str]:
     """Yield the newest message of each sequence by name with its pairs; then alarms and incidents."""
-    alarms: list[messages.Notice] = []
+    alarms: list[readings.Notice] = []
     incidents: list[outputs.Incident] = []
     for key, model in sorted(state.models.items()):
         for sequence in sorted(model.sequences, key=lambda name: (name.segment or "", *name[1:])):
             if (reading := state.reading(model.sequences[sequence])) is not None:
-                heading = messages.Heading(
+                heading = readings.Heading(
                     key.stream,
                     key.model,
                     *sequence,
@@ -76,7 +76,7 @@ def newest_lines(state: WatchState) -> Iterator[str]:
         yield plain_incident_line(incident, state.split)
 
 
-def metrics_line(heading: messages.Heading, reading: messages.Reading, split: Collection[str] = ()) -> str:
+def metrics_line(heading: readings.Heading, reading: readings.Reading, split: Collection[str] = ()) -> str:
     """Return a metrics message as a line; `-` stands for a missing time or value.
 
     >>> heading = messages.Heading("s", "nb", None, "final", "all")
@@ -116,7 +116,7 @@ def comparison_line(pair: comparing.Pair, split: Collection[str]) -> str:
     )
 
 
-def alarm_line(alarm: messages.Notice, split: Collection[str]) -> str:
+def alarm_line(alarm: readings.Notice, split: Collection[str]) -> str:
     """Return an alarm as a line: its signal, and its place in its sequence."""
     return _line(
         alarm,
@@ -145,7 +145,7 @@ def plain_incident_line(incident: outputs.Incident, split: Collection[str]) -> s
 
 
 def _line(
-    message: messages.Heading | comparing.Pair | messages.Notice | outputs.Incident,
+    message: readings.Heading | comparing.Pair | readings.Notice | outputs.Incident,
     split: Collection[str],
     *details: str,
 ) -> str:

@@ -1,0 +1,117 @@
+"""Histograms of scores, a payload of estimators, and the measures of ranks from their bins.
+
+Outcomes without a score also count, so that time passes equally in all payloads of an estimator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, kernel
+from prequential.engine.estimators import declaration
+from prequential.engine.estimators.declaration import CountCodes, Memory, Payload
+from prequential.engine.measures.declaration import NO_POSITIVE
+from prequential.engine.measures.probabilistic import Ranks
+from prequential.engine.measures.registry import OF_RANKS
+from prequential.engine.measures.table import put_ranks, refuse_ranks
+from prequential.engine.tables import outcomes, scores
+from prequential.engine.tables.outcomes import OUTCOME, REVISION, UNREVISED, Log
+from prequential.engine.tables.store import NO_CLASS
+
+#: The detail that puts histograms into messages.
+SCORES = "scores"
+
+OF_SCORES = Payload(declaration.COUNTS, scores.SCORE_WIDTH)
+
+#: The smallest number or weight of outcomes of each class for measures of ranks from bins.
+_LEAST = 30.0
+
+
+def keeps_histogram(memory: Memory, measures: Collection[str], details: Collection[str]) -> bool:
+    """Whether an estimator of this memory keeps a histogram, for these measures and details.
+
+    A window ranks its own scores (`Memory.rank`), so it needs no histogram for measures.
+
+    >>> from prequential.engine.estimators import MEMORIES
+    >>> [keeps_histogram(MEMORIES[name], ["auc"], []) for name in ("all", "window")]
+    [True, False]
+    >>> keeps_histogram(MEMORIES["window"], [], ["scores"]), keeps_histogram(MEMORIES["all"], ["ece"], [])
+    (True, False)
+    """
+    return SCORES in details or (memory.rank is None and not set(OF_RANKS).isdisjoint(measures))
+
+
+@kernel
+def histogram_codes(log: Log, rows: Ints32, into: CountCodes) -> None:
+    """Write the place in a histogram's counts of each of `rows` of the log.
+
+    Rows before a revision remove an outcome with a score; the revision brings it back.
+    """
+    for i in range(len(rows)):
+        row = rows[i]
+        into.sequence[i], into.t1[i], into.number[i] = log.sequence[row], log.t1[row], log.number[row]
+        into.cell[i] = into.revised[i] = declaration.NO_CELL
+        into.known[i] = 0
+        kind, scored = log.kind[row], np.int64(log.scored[row])
+        if not scored & outcomes.SCORED:
+            cell = scores.WITHOUT_SCORE
+        elif scored & outcomes.NO_POSITIVE:
+            cell = scores.WITHOUT_POSITIVE
+        else:
+            first = scores.POSITIVES if log.is_positive[row] else scores.NEGATIVES
+            cell = first + scores.score_bin(log.positive[row])
+        if kind == OUTCOME:
+            into.cell[i] = cell
+        elif not scored & outcomes.SCORED:
+            continue
+        elif kind == UNREVISED and log.label[row] != NO_CLASS:
+            into.cell[i], into.revised[i] = cell, declaration.WITHDRAWN
+        elif kind == REVISION and log.revised[row] != NO_CLASS:
+            into.cell[i], into.revised[i] = declaration.WITHDRAWN, cell
+
+
+@kernel
+def rank_bins(cells: Floats, positives: Ints, of_these: Bytes, values: Floats, reasons: Ints) -> None:
+    """Compute measures of ranks from histograms, (n, SCORE_WIDTH): the scores in a bin count as equal.
+
+    `positives`: the code of each positive class, or NO_POSITIVE, for which no measure is written. `of_these`:
+    whether to compute each one. `values`, `reasons`: (n, measures).
+    """
+    for i in range(len(cells)):
+        if positives[i] == NO_POSITIVE or not of_these[i]:
+            continue
+        if cells[i, scores.WITHOUT_POSITIVE] > 0.0:
+            refuse_ranks(values[i], reasons[i])
+            continue
+        scored = False
+        for index in range(2 * scores.SCORE_BINS):
+            scored |= cells[i, index] > 0.0
+        if scored:
+            positive = cells[i, scores.POSITIVES : scores.POSITIVES + scores.SCORE_BINS]
+            negative = cells[i, scores.NEGATIVES : scores.NEGATIVES + scores.SCORE_BINS]
+            put_ranks(Ranks(positive, negative, scores.SCORE_BINS, _LEAST), values[i], reasons[i])
+
+
+def as_message(cells: Floats, whole: bool) -> dict[str, Any] | None:
+    """A histogram, (SCORE_WIDTH,), for messages: bins with outcomes, from 0, and their counts by class.
+
+    None if there are no scores, or if labels don't determine the positive class. If `whole`, counts are
+    integers.
+
+    >>> cells = np.zeros(scores.SCORE_WIDTH)
+    >>> cells[[scores.NEGATIVES + 7, scores.POSITIVES + 7, scores.POSITIVES + 9]] = 3, 1, 2
+    >>> as_message(cells, True)
+    {'bins': [7, 9], 'negatives': [3, 0], 'positives': [1, 2]}
+    """
+    negatives = cells[scores.NEGATIVES : scores.NEGATIVES + scores.SCORE_BINS]
+    positives = cells[scores.POSITIVES : scores.POSITIVES + scores.SCORE_BINS]
+    bins = np.flatnonzero(negatives + positives)
+    if not len(bins) or cells[scores.WITHOUT_POSITIVE]:
+        return None
+    kind = np.int64 if whole else np.float64
+    return {
+        "bins": bins.tolist(), "negatives": negatives[bins].astype(kind).tolist(),
+        "positives": positives[bins].astype(kind).tolist(),
+    }  # fmt: skip
