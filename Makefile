@@ -70,6 +70,7 @@ nightly: lint fuzz examples ## before a release, and each night: the same with l
 
 lint: $(TEST)/.ready ## ruff, prose, import contracts, mypy
 	$(TEST)/bin/ruff check topics pipeline tests
+	$(TEST)/bin/ruff format --check topics pipeline
 	$(TEST)/bin/python tests/prose.py
 	$(TEST)/bin/ruff check --preview --select PLW1514 topics pipeline # a file that is opened as text names its encoding
 	$(ROOMS)
