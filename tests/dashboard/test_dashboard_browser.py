@@ -111,7 +111,7 @@ class TestOverview:
             assert len(rows(page)) == 50
             first = [float(row[3]) for row in rows(page)]
             assert first == sorted(first)
-            page.click("text=Next >> nth=0")
+            page.click(".pager button:text-is('Next') >> nth=0")
             page.wait_for_selector("text=51 to 100 of 5,000")
             second = [float(row[3]) for row in rows(page)]
             assert second[0] >= first[-1]

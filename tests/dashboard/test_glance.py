@@ -222,6 +222,15 @@ class TestLayout:
                 assert page.evaluate("document.documentElement.scrollHeight") < most, view
             assert "Earlier: 28" in page.inner_text("main")
 
+    def test_a_phone_shows_a_next_step_once(self, chromium: Browser) -> None:
+        streams = [record for place in range(3) for record in a_drift(stream=f"s{place}")]
+        for width, times in ((390, 1), (1440, 3)):
+            with opened(chromium, width=width) as page, served(streams) as (address, _):
+                ready(page, address)
+                steps = page.locator(".need .what").evaluate_all("all => all.map((what) => what.innerText)")
+                named = ["Next: use the baseline" in step for step in steps]
+                assert named == [place < times for place in range(3)]
+
     def test_numbers_stand_beside_points_and_intervals(self, page: Page) -> None:
         with served(a_drift(), incident()) as (address, _):
             ready(page, address + "#/incident?id=incident-4800")

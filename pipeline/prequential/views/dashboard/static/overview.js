@@ -64,16 +64,18 @@ export function since(status, now) {
   return status.outcome === null ? "" : `outcome ${count(status.outcome)}`;
 }
 
+// A next step that the row above has too is marked as such: a phone shows it once.
 function needs(data) {
   if (!data.needs.length) return null;
   return h("section", { class: "needs", "aria-label": "models that need attention" },
-    data.needs.map((one) => {
+    data.needs.map((one, i) => {
       const { status, stream, model, partition } = one;
+      const again = status.next === data.needs[i - 1]?.status.next;
       const [view, about] = status.incident ? ["incident", { id: status.incident }] : one.models > 1 ? ["overview", { search: stream }] : ["model", { stream, model, partition }];
       const row = link(view, about,
         h("span", { class: "chipcell" }, chip(status.kind, status.word)),
         h("span", { class: "who" }, h("span", { class: "quiet" }, `${stream} / `), h("b", {}, one.models > 1 ? `${count(one.models)} models` : model)),
-        h("span", { class: "what" }, status.sentence, status.next ? h("span", { class: "quiet" }, ` Next: ${status.next}.`) : null),
+        h("span", { class: "what" }, status.sentence, status.next ? h("span", { class: again ? "quiet again" : "quiet" }, ` Next: ${status.next}.`) : null),
         move({ before: status.before, after: status.after }, `c-${status.kind}`) ?? h("span", { class: "move" }),
         spark(one.spark, `c-${status.kind}`) ?? h("span", { class: "spark" }),
         h("span", { class: "when" }, since(status, data.now)));
