@@ -207,9 +207,14 @@ def test_results_in_python() -> None:
     assert is_clean(page)
     assert not Tags(page).seen & {"img", "b"}
     with pytest.raises(ValueError, match="there are several streams") as error:
-        result.measures("accuracy")
+        result.plot("accuracy")
     assert is_clean(str(error.value))
-    for shown in (result.detectors(), *(result.plot("accuracy", stream=name) for name in NAMES)):
+    with pytest.raises(KeyError, match="no model") as missing:
+        result.measures("accuracy")[NAMES[0]]
+    assert is_clean(str(missing.value))
+    accuracy = result.measures("accuracy")
+    assert set(accuracy) == set(zip(NAMES, NAMES[::-1]))
+    for shown in (accuracy, result.detectors(), *(result.plot("accuracy", stream=name) for name in NAMES)):
         assert is_clean(repr(shown))
         assert is_clean(shown._repr_html_())
         assert not Tags(shown._repr_html_()).seen & {"img", "b"}

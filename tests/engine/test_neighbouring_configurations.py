@@ -51,7 +51,7 @@ NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "costs": (None, {"b": {"a": 2.0}}), "cost_per_value": (True,),
     "top_k": (1,), "quantile": (None, 0.5), "season": (None, 55),
     "loss": ("squared",), "compare_margin": (0.01, 0.5),
-    "positive_class": (None, "b", "unseen"),
+    "positive_class": (None, "b", "unseen"), "classes": (("b", "a"), ("a", "b", "c")),
     "estimators": (("all",), ("window:20", "window:7"), ("fading:0.9", "all")),
     "measures": (("accuracy",), streams.DEFAULT_MEASURES, ("ipw_accuracy",), ("log_loss", "ipw_n")),
     "stages": (("initial",), ("final",), ("after:20ms", "final"), ("initial", "final", "bins"), ("bins",)),
@@ -123,8 +123,8 @@ def topics() -> Topics:
 
 def config(settings: StreamConfig) -> Config:
     numbers = replace(
-        settings, task="regression", positive_class=None, temporal_correction=False, objective=None,
-        disparity=None, label_at_horizon=None,
+        settings, task="regression", classes=None, positive_class=None, temporal_correction=False,
+        objective=None, disparity=None, label_at_horizon=None,
         measures=OF_NUMBERS if settings.coverage else ("mae", "r2"), baselines=(),
         compare_losses=("absolute",),
         detectors=tuple(one for one in settings.detectors if one.signal == "error"),

@@ -890,7 +890,7 @@ class TestWhatHasNoColumns:
     @pytest.mark.parametrize(
         ("predictions", "error", "words"),
         [
-            (np.zeros((3, 2)), TypeError, "predictions is an array of shape (3, 2) and type float64:"),
+            (np.full((3, 2), 0.5), TypeError, "predictions is an array of shape (3, 2) and type float64:"),
             (pd.DataFrame({"y_pred": [1, "a"]}), TypeError, "column 'y_pred' has values of several types"),
             (pd.DataFrame([[1, 2]], columns=["y", "y"]), TypeError, "it has several columns 'y'"),
             (pd.DataFrame({"a": [1]}), ConfigError,

@@ -169,8 +169,15 @@ class TestMeasures:
         some = evaluate(*tables(("s", "t"), ("a",)), estimators=["window:50"])
         assert [(row["model"], row["stream"]) for row in some.measures().rows()] == [("a", "s"), ("a", "t")]
         assert list(some.measures(stream="s").rows()[0])[:3] == ["model", "estimator", "n"]
+        accuracy = some.measures("accuracy")
+        assert list(accuracy) == [("s", "a"), ("t", "a")]
+        assert accuracy["s", "a"] == some.measures("accuracy", stream="s")["a"]
+        with pytest.raises(KeyError, match="no model 'a': expected one of"):
+            accuracy["a"]
+        with pytest.raises(ValueError, match="no outcomes of stream 'u': expected one of s, t"):
+            some.measures("accuracy", stream="u")
         with pytest.raises(ValueError, match="there are several streams: expected stream to be one of s, t"):
-            some.measures("accuracy")
+            some.plot("accuracy")
         with pytest.raises(ValueError, match="no estimator 'all': expected one of window:50"):
             some.measures(estimator="all")
 

@@ -41,7 +41,7 @@ defaults:
   baselines: [persistent, majority, random]
   compare_losses: [error, brier]
   detectors: [{detector: page-hinkley, signal: error, lambda: 10}]
-  emit: {outcomes: 500, every: 5h}
+  emit: {outcomes: 500, every: 1h}
 streams:
   numbers: {task: regression, details: [residuals], positive_class: null, objective: null, baselines: [],
     temporal_correction: false, compare_losses: [squared]}
@@ -63,7 +63,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
                 version = {"model_version": "1" if i < 200 else "2"}
                 said = {**about, "model": model, "y_pred": guess, "ts": START + i * STEP, **more, **version}
                 predictions.write(json.dumps(said) + "\n")
-            late = START + i * STEP + r.randrange(5 * STEP)
+            late = START + i * STEP + r.randrange(100 * STEP)  # whole periods wait for labels
             labels.write(json.dumps({**about, "y_true": label, "ts": late}) + "\n")
             number = {"stream": "numbers", "instance_id": i, "ts": START + i * STEP}
             predictions.write(json.dumps({**number, "model": "m", "y_pred": r.random()}) + "\n")

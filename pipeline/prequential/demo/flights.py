@@ -75,7 +75,7 @@ class FlightSource(DemoStream):
 
     @property
     def position(self) -> str:
-        """The day that the replay has reached."""
+        """The day that the replay has reached, in UTC and ISO format: `2015-01-31`."""
         return datetime.fromtimestamp(self._ts / 1000, timezone.utc).date().isoformat()
 
 

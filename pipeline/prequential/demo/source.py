@@ -52,7 +52,7 @@ class DemoStream(ABC):
 
     @abstractmethod
     def messages(self) -> Iterator[PreparedMessage]:
-        """Yield all records, in order of time."""
+        """Yield all records in order of time, ready to be produced."""
 
     @property
     @abstractmethod

@@ -393,5 +393,5 @@ _DEFAULTS = StreamConfig()
 _LATER_SETTINGS = (
     "label_at_horizon", "alarm_budget", "cluster", "incident_budget", "incident_loss", "period_alarms",
     "period_zone", "disparity", "costs", "cost_per_value", "top_k", "quantile", "season",
-    "key", "compare_margin",
+    "key", "compare_margin", "classes", "book_periods",
 )  # fmt: skip

@@ -93,7 +93,7 @@ class Stored:
 
     @property
     def source(self) -> Any:
-        """The path or the bytes, for pyarrow."""
+        """What pyarrow can open: the path, or the bytes if they could be read only once."""
         return self.path if self._bytes is None else self._bytes
 
     def _raw(self) -> IO[bytes]:

@@ -76,6 +76,12 @@ class ShardStatistics:
 class ShardLost(Fenced):
     """The broker refuses all further messages of this producer. As a rule another worker holds the shard."""
 
+    def without_frames(self) -> ShardLost:
+        """The same error without the frames that it came through, so whoever keeps it keeps nothing else."""
+        kept = ShardLost(*self.args)
+        kept.cause = self.cause
+        return kept
+
 
 class Publisher(Transactions):
     """The transactional producer of one shard.

@@ -191,7 +191,7 @@ class ShardRunner:
             while not self._stopping:
                 await self._step()
         except ShardLost as why:
-            self.lost = why
+            self.lost = why.without_frames()
             if not self._stopping:
                 told = "lost to another worker" if why.cause == "fenced" else f"{why.cause}, starting again"
                 self._on_lost(self.partition, f"{told}: {why}")
