@@ -203,8 +203,8 @@ def configuration(section: str) -> str:
 def _defaults() -> dict[str, str]:
     config = Config()
     streams = texts.of_stream(config.defaults).items()
-    values = {**texts.of_rest(config), **dict(streams)}
-    shown = {key: values.shown(key, value) for key, value in values.items()}
+    by_key = {**texts.of_rest(config), **dict(streams)}
+    shown = {key: values.shown(key, value) for key, value in by_key.items()}
     return {key: "null" if text == values.HIDDEN else text for key, text in shown.items()}
 
 
