@@ -169,4 +169,4 @@ class ConfigError(UsageError):
 
 
 #: Sections of the configuration other than those of streams.
-_SECTIONS = ("kafka", "limits", "http", "worker", "notify")
+SECTIONS_OF_REST = ("kafka", "limits", "http", "worker", "notify")

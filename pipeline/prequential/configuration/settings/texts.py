@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 from prequential.configuration.settings import streams
-from prequential.configuration.settings.model import _SECTIONS, Config
+from prequential.configuration.settings.model import SECTIONS_OF_REST, Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.configuration.settings.values import CHANGED, plain_text, shown
 from prequential.topics.errors import is_secret
@@ -33,7 +33,7 @@ def of_stream(config: StreamConfig) -> dict[str, Any]:
 def of_rest(config: Config) -> dict[str, Any]:
     """The settings of everything but streams, by key: `kafka.prefix`, `kafka.security.sasl.mechanism`."""
     settings: dict[str, Any] = {}
-    for section in _SECTIONS:
+    for section in SECTIONS_OF_REST:
         for entry in fields(getattr(config, section)):
             value, key = getattr(getattr(config, section), entry.name), f"{section}.{entry.name}"
             if isinstance(value, Mapping):
