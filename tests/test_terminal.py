@@ -16,7 +16,7 @@ from prequential.cli import dashboard
 from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.model import Config
 from prequential.runtime.http import Access, escaped
-from prequential.runtime.kafka import process, stopping, transport
+from prequential.runtime.kafka import process, stopping
 from prequential.runtime.kafka.process import stop_on_signals
 from prequential.runtime.kafka.rejected import COMPLAINING
 from prequential.topics.clients import KafkaConfig
@@ -83,7 +83,7 @@ def test_a_signal_while_a_broker_is_awaited(
         asyncio.get_running_loop().call_later(0.05, stop.set)
         await process.unless_stopped(stop, release.wait)
 
-    monkeypatch.setattr(transport, "leave", leave)
+    monkeypatch.setattr(process, "leave", leave)
     caplog.set_level(logging.INFO)
     asyncio.run(run())
     assert statuses == [0]

@@ -17,11 +17,12 @@ from prequential.configuration.changes.diff import Section, compare, lines
 from prequential.configuration.changes.trial import Effects, Pair, trial, trials
 from prequential.configuration.reading import keys
 from prequential.configuration.settings.http_server import HttpConfig
-from prequential.configuration.settings.model import Config, WorkerConfig, is_secret
+from prequential.configuration.settings.model import Config, WorkerConfig
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.configuration.settings.texts import of_rest, of_stream
 from prequential.configuration.settings.values import DURATIONS
 from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import is_secret
 
 SECRETS = (
     "hush-1", "hush-2", "alice", "bob", "env:ONE", "env:OTHER", "file:/run/one", "registry-1", "registry-2",

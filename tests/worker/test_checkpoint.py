@@ -23,7 +23,7 @@ from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetched
 from prequential.runtime.kafka.readers import ConsumerRecords
 from prequential.runtime.kafka.transactions import Outgoing
-from prequential.runtime.worker import arrivals
+from prequential.runtime.worker import round_pace, silences
 from prequential.runtime.worker import runner as runner_module
 from prequential.runtime.worker.journal import Idle, JournalEntry, TopicsOrigin, decode_entry, standing
 from prequential.runtime.worker.recovery import GENERATION, RecoveredState
@@ -317,9 +317,9 @@ def lives(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[bool, int]]:
         monkeypatch.setattr(runner_module, "Publisher", life.publisher)
         monkeypatch.setattr(runner_module, "read_known", log.known)
         # Small rounds, each published.
-        monkeypatch.setattr(arrivals, "_PAUSE_SECONDS", 0.01 if stops else 0.0)
+        monkeypatch.setattr(round_pace, "_PAUSE_SECONDS", 0.01 if stops else 0.0)
         rng = random.Random(next(seeds))
-        monkeypatch.setattr(arrivals, "SilenceTimer", lambda config: SometimesSilent(rng))
+        monkeypatch.setattr(silences, "SilenceTimer", lambda config: SometimesSilent(rng))
         survived = asyncio.run(asyncio.wait_for(live(life, topics, rng, stops=stops), HANGS))
         return survived, life.used
 

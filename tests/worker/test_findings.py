@@ -18,7 +18,7 @@ from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
 from prequential.engine.shard import Shard
-from prequential.runtime.worker import exporter
+from prequential.runtime.worker import findings
 from prequential.runtime.worker.findings import Findings
 from prequential.topics.decoding import LABELS, PREDICTIONS, decode
 from prequential.topics.partitioning import partition_of
@@ -113,7 +113,7 @@ def test_what_was_before_this_worker_isnt_judged(shards: Shards) -> None:
 
 def test_what_was_hours_ago_isnt_judged(shards: Shards, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(exporter, "monotonic", lambda: now[0])
+    monkeypatch.setattr(findings, "monotonic", lambda: now[0])
     shards.feed(PREDICTIONS, predictions(200))
     shards.feed(LABELS, late(200))
     found = []

@@ -18,7 +18,7 @@ from prequential.runtime.ingest import app as ingest_app
 from prequential.runtime.ingest import dryrun
 from prequential.runtime.ingest.app import Ingest
 from prequential.runtime.ingest.reading import SourceFetcher
-from prequential.runtime.kafka import process, transport
+from prequential.runtime.kafka import process, served
 from prequential.runtime.kafka.fetching import Fetcher
 from prequential.runtime.kafka.readers import failure_of
 from prequential.runtime.kafka.rejected import complain
@@ -40,7 +40,8 @@ def _ends(monkeypatch: pytest.MonkeyPatch) -> None:
     def leave(status: int) -> int:
         raise Ended(status)
 
-    monkeypatch.setattr(transport, "leave", leave)
+    monkeypatch.setattr(process, "leave", leave)
+    monkeypatch.setattr(served, "leave", leave)
 
 
 def config() -> Config:

@@ -14,7 +14,7 @@ from comparison import assert_as_replayed, assert_published_once
 from prequential.engine.input.encoder import Encoder
 from prequential.engine.input.merge import Batch, Merge, OffsetVector
 from prequential.engine.input.plain import Parser
-from prequential.runtime.worker import batches
+from prequential.runtime.worker import isolating
 from prequential.runtime.worker import runner as runner_module
 from prequential.runtime.worker.isolating import Isolation
 from prequential.runtime.worker.journal import (
@@ -196,7 +196,7 @@ def poison(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[BaseException | None], None]:
     """Let engine or decoder fail at `_POISON`: with an error, or with `Killed`, as if the process crashed."""
-    monkeypatch.setattr(batches, "_PART", _PART)
+    monkeypatch.setattr(isolating, "_PART", _PART)
     monkeypatch.setattr(runner_module, "_TURN", 3)
     encode, parse, publish, known = Encoder.encode, Parser.parse, Log.publish, Log.known
     kind, _ = _POISON

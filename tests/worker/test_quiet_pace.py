@@ -293,7 +293,7 @@ def test_a_backlogs_last_records_wait_for_grace_and_no_longer(
         runner.checkpoint._backlog, runner._begun = backlog, begun
         if journal:
             runner._journal.append((1, 1, 1))
-        monkeypatch.setattr("prequential.runtime.worker.arrivals.monotonic", lambda: 50.0)
+        monkeypatch.setattr("prequential.runtime.worker.round_pace.monotonic", lambda: 50.0)
         assert runner._next_look == 0.05  # nothing has come
         for at, newest in ((49.93, 7), (49.95, 8)):
             runner._arrivals.add(Fetched(0, 0, None, None, at), newest)
