@@ -79,8 +79,8 @@ def newest_lines(state: WatchState) -> Iterator[str]:
 def metrics_line(heading: readings.Heading, reading: readings.Reading, split: Collection[str] = ()) -> str:
     """Return a metrics message as a line; `-` stands for a missing time or value.
 
-    >>> heading = messages.Heading("s", "nb", None, "final", "all")
-    >>> metrics_line(heading, messages.Reading(2, 2, 0, {"kappa": 0.5}))
+    >>> heading = readings.Heading("s", "nb", None, "final", "all")
+    >>> metrics_line(heading, readings.Reading(2, 2, 0, {"kappa": 0.5}))
     '1970-01-01T00:00:00Z s nb final all n=2 outcomes=2 accuracy=- kappa=0.5000 kappa_per=- kappa_plus=-'
     """
     task = REGRESSION
