@@ -40,6 +40,14 @@ def test_what_is_recomputed_before_a_published_message_must_be_there(verificatio
     assert compared(verification, *map(message, range(1, 6))) == ["id1  False", "id3  False"]
 
 
+def test_what_the_last_set_of_a_replay_repeats_shows_nothing_about_later_messages(
+    verification: Verification,
+) -> None:
+    """A worker was killed before it published its last message; the last set has an earlier one again."""
+    published(verification, message(2), message(4))
+    assert compared(verification, message(2), message(4), message(6), message(4)) == []
+
+
 def test_what_retention_may_have_removed_is_no_difference(verification: Verification) -> None:
     published(verification, message(2), message(4))
     assert compared(verification, *map(message, range(1, 6))) == ["id3  False"]
