@@ -76,10 +76,10 @@ def test_the_error_of_classes_rises_from_there_on() -> None:
     rise = np.repeat([0.0, 0.1, 0.4], FLAT)
     random = generator(3)
     drawn = risen(random, of, blocks(random, len(of), len(rise), 20), rise)
-    means = of.loss[drawn.places].reshape(3, FLAT).mean(axis=1)
+    means = of.loss[drawn.indices].reshape(3, FLAT).mean(axis=1)
     assert means - of.loss.mean() == pytest.approx([0.0, 0.1, 0.4], abs=0.03)
     log = log_of(of, drawn)
-    assert ((log.label != log.prediction) == of.loss[drawn.places]).all()
+    assert ((log.label != log.prediction) == of.loss[drawn.indices]).all()
     assert log.number.tolist() == list(range(1, len(rise) + 1))
 
 

@@ -81,7 +81,7 @@ def test_a_plan_over_a_sequence_raises_the_alarms_of_the_replay(numbers: bool) -
         log.sequence[:] = 0
         raised = plan.consume(log, np.arange(len(one), dtype=np.int32), one.positives)
         again = [
-            (int(raised.place[i]) + 1, plan.watches[raised.detector[i]].config.signal, raised.statistic[i])
+            (int(raised.position[i]) + 1, plan.watches[raised.detector[i]].config.signal, raised.statistic[i])
             for i in range(int(raised.raised[0]))
         ]
         assert sorted(again) == sorted(alarms.pop(key_of(one), []))

@@ -42,7 +42,7 @@ def alarms(errors: Floats, config: StreamConfig = REGRESSION, pieces: int = 1 <<
         raised = plan.consume(log, rows, positives_of(["0"]))
         for i in range(int(raised.raised[0])):
             signal = plan.watches[raised.detector[i]].config.signal
-            found.append((start + int(raised.place[i]) + 1, signal))
+            found.append((start + int(raised.position[i]) + 1, signal))
     return sorted(found)
 
 

@@ -42,7 +42,7 @@ def identity(*parts: Any) -> str:
 
     Parameters
     ----------
-    *what
+    *parts
         Strings, numbers and None, in the order that "Ids" in `docs/reference/output-messages.md` gives.
 
     Returns

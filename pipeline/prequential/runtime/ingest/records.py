@@ -242,12 +242,7 @@ class SourceTranslator:
             for part_index, reason in mapping_result.reasons.items():
                 if part_index not in awaited:
                     reasons.setdefault(part_index, reason)
-            for record, part_index in zip(mapping_result.records, mapping_result.places):
-                time = times[part_index]
-                if record is not None and record.ts is None and time is not None:
-                    record.ts = time
-                    if (why := why_no_record_time(time)) is not None:
-                        reasons.setdefault(part_index, why)
+            _set_times(mapping_result, times, reasons)
             values = [None if record is None else _encode(record) for record in mapping_result.records]
             if max(map(len, filter(None, values)), default=0) > MAX_VALUE_BYTES:
                 mapping_result.note(_too_large(kind, values), reasons)
@@ -476,6 +471,18 @@ def _times(messages: Sequence[Message]) -> list[int | None]:
     """Return the times when the records were written (epoch ms); None for a record without a time."""
     times = [message.timestamp()[1] for message in messages]
     return [None if time == _NO_TIMESTAMP else time for time in times]
+
+
+def _set_times(
+    mapping_result: mapped_parts.MappedParts, times: Sequence[int | None], reasons: dict[int, str]
+) -> None:
+    """Give records without a time that of their Kafka record; a time that can't be one is a reason."""
+    for record, part_index in zip(mapping_result.records, mapping_result.places):
+        time = times[part_index]
+        if record is not None and record.ts is None and time is not None:
+            record.ts = time
+            if (why := why_no_record_time(time)) is not None:
+                reasons.setdefault(part_index, why)
 
 
 def _too_large(kind: int, values: Sequence[bytes | None]) -> dict[int, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any, NamedTuple
 
 import msgspec
@@ -135,13 +135,6 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
     key = ModelKey(incident.stream, incident.model, incident.partition)
     past = history.past.get(key, Past())
     its_alarms = [alarm for alarm in past.alarms if incident_of(alarm, [incident]) is not None]
-    ids = {alarm.id for alarm in its_alarms}
-    first = incident.change_point["outcome"]
-    earlier_alarms = Counter(
-        (alarm.detector, alarm.signal, alarm.stage)
-        for alarm in past.alarms
-        if alarm.outcome < first and alarm.id not in ids
-    )
     model = history.models.get(key)
     sequence = Ranking(history).row(model).sequence if model is not None else None
     sequence = None if sequence is None else sequence._replace(stage=incident.stage)
@@ -156,16 +149,10 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         for neighbour in history.incidents.of_model(*key)
         if neighbour.id != incident.id and began(neighbour) <= began(incident)
     ]
-    stream_partition = incident.stream, incident.partition
-    models = {
-        model_key.model
-        for model_key in history.models
-        if (model_key.stream, model_key.partition) == stream_partition
-    }
     return {
         **overview.incident_line(incident),
         "others_changed": [overview.incident_line(neighbour) for neighbour in together],
-        "others_unchanged": status.unchanged(incident, together, models),
+        "others_unchanged": status.unchanged(incident, together, _models_beside(history, incident)),
         "revision": incident.revision,
         "opened": incident.opened,
         "change_point": incident.change_point,
@@ -186,12 +173,7 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         "baselines": incident.baselines,
         "signals": incident.signals,
         "alarms": [alarm_line(alarm) for alarm in its_alarms[::-1]],
-        "noise": [
-            {"detector": detector, "signal": signal, "stage": stage, "count": count}
-            for (detector, signal, stage), count in sorted(
-                earlier_alarms.items(), key=lambda incident: (-incident[1], incident[0])
-            )
-        ],
+        "noise": _alarms_before(incident, past.alarms, {alarm.id for alarm in its_alarms}),
         "alarm_count": incident.alarm_count,
         "noisy": status.noise_sentence(incident),
         "incidents_before": [overview.incident_line(former) for former in earlier[:_MOST]],
@@ -205,6 +187,27 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         "bands": events.bands,
         "marks": events.marks,
     }
+
+
+def _models_beside(history: History, incident: Incident) -> set[str]:
+    """Return the names of all models of the incident's stream and partition."""
+    stream_partition = incident.stream, incident.partition
+    return {key.model for key in history.models if (key.stream, key.partition) == stream_partition}
+
+
+def _alarms_before(incident: Incident, alarms: Iterable[Notice], own: Set[str]) -> list[dict[str, Any]]:
+    """Return how many alarms each detector raised before the incident; `own` are ids of its own alarms."""
+    first = incident.change_point["outcome"]
+    counts = Counter(
+        (alarm.detector, alarm.signal, alarm.stage)
+        for alarm in alarms
+        if alarm.outcome < first and alarm.id not in own
+    )
+    by_count = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+    return [
+        {"detector": detector, "signal": signal, "stage": stage, "count": count}
+        for (detector, signal, stage), count in by_count
+    ]
 
 
 def _cause(cause: dict[str, Any], *, untimed: bool) -> dict[str, Any]:

@@ -202,6 +202,18 @@ _STAGES, _SEGMENTS = 6, 200
 _LEVEL = 0.95
 
 
+def _stages_of(model: state.ModelState, estimator: str) -> list[str]:
+    """Return the stages that are shown: `final`, `initial`, ages, then bins if there is room."""
+    stages = {sequence.stage for sequence in model.sequences if sequence.estimator == estimator}
+    return sorted(stages, key=shown_order)[:_STAGES]
+
+
+def _segments_of(model: state.ModelState) -> list[str]:
+    """Return the segments that can be chosen."""
+    segments = {sequence.segment for sequence in model.sequences if sequence.segment is not None}
+    return sorted(segments)[:_SEGMENTS]
+
+
 def model_page(
     history: History,
     key: state.ModelKey,
@@ -226,10 +238,7 @@ def model_page(
     absent = None if estimator in (None, *known_estimators) else estimator
     if estimator is None or (absent is not None and row.sequence is not None):
         estimator = row.sequence.estimator if row.sequence is not None else "all"
-    stages = sorted(
-        {sequence.stage for sequence in model.sequences if sequence.estimator == estimator}, key=shown_order
-    )
-    del stages[_STAGES:]  # `final`, `initial`, ages, then bins if there is room
+    stages = _stages_of(model, estimator)
     chosen = {stage: state.SequenceName(segment, stage, estimator) for stage in stages}
     readings = {stage: history.reading(model.sequences.get(name)) for stage, name in chosen.items()}
     readings_by_stage = {
@@ -263,9 +272,7 @@ def model_page(
         "segment": segment,
         "absent_estimator": absent,
         "estimators": known_estimators,
-        "segments": sorted(
-            {sequence.segment for sequence in model.sequences if sequence.segment is not None}
-        )[:_SEGMENTS],
+        "segments": _segments_of(model),
         "stages": stages,
         "same": {
             stage: list(stage_reading.same)
