@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from prequential.cli.common import add_kafka_options, add_process_options, add_source_options
 from prequential.cli.main import _COMMANDS, add_command
-from prequential.configuration.reading import keys
+from prequential.configfile.reading import keys
 from prequential.configuration.settings import texts, values
 from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.model import Config, Limits, WorkerConfig

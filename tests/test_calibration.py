@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prequential.cli.main import main
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.durations import Budget, parse_budget
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig

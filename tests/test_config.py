@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings import http_server, model, streams
 from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.http_server import HttpConfig

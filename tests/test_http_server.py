@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 from prequential.configuration.settings.http_server import HttpConfig
-from prequential.runtime.http import TEXT, Answer, Endpoint
+from prequential.web.http import TEXT, Answer, Endpoint
 
 from tests.skipping import needs_ipv6
 
@@ -55,7 +55,7 @@ def test_others_are_answered_while_one_waits_and_who_goes_away_is_no_news(
 
 
 def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("prequential.runtime.http._REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr("prequential.web.http._REQUEST_SECONDS", 0.2)
     asked = threading.Event()
 
     def takes_longer() -> Answer:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import ConfigError
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.runtime.worker.growing import grow

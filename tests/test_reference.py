@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 from prequential.cli.main import _COMMANDS
-from prequential.configuration.reading import keys
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading import keys
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DEFAULT_MEASURES

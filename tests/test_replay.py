@@ -27,7 +27,7 @@ import msgspec
 import oracle_detection
 import pytest
 from prequential.cli.main import main
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.offline.replay.sources import Source, by_count, every_for, read_lines, replay

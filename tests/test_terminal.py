@@ -15,13 +15,13 @@ import pytest
 from prequential.cli import dashboard
 from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.model import Config
-from prequential.runtime.http import Access, escaped
 from prequential.runtime.kafka import process, stopping
 from prequential.runtime.kafka.process import stop_on_signals
 from prequential.runtime.kafka.rejected import COMPLAINING
 from prequential.topics.clients import KafkaConfig
 from prequential.views.dashboard.history import History
 from prequential.views.dashboard.server import Board, Server
+from prequential.web.http import Access, escaped
 
 TOKEN = "0123456789abcdef"
 

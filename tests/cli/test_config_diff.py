@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from prequential.cli.main import main
-from prequential.configuration.changes import diff
-from prequential.configuration.changes.diff import Section, compare, lines
-from prequential.configuration.changes.trial import Effects, Pair, trial, trials
-from prequential.configuration.reading import keys
+from prequential.configfile.changes import diff
+from prequential.configfile.changes.diff import Section, compare, lines
+from prequential.configfile.changes.trial import Effects, Pair, trial, trials
+from prequential.configfile.reading import keys
 from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.model import Config, WorkerConfig
 from prequential.configuration.settings.streams import StreamConfig

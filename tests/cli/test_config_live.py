@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 from prequential.cli.main import main
-from prequential.configuration.changes.diff import Use, live, uses
+from prequential.configfile.changes.diff import Use, live, uses
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.topics.admin import create

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from prequential.cli.common import start_log
 from prequential.cli.main import main
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import ConfigError
 from prequential.runtime.ingest.registry import SchemaRegistry
 from prequential.runtime.kafka.rejected import Complaints

@@ -17,7 +17,7 @@ from confluent_kafka import Message
 from markdown_it import MarkdownIt
 from prequential.cli import common
 from prequential.cli.main import main
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.evaluation import evaluate
 from prequential.offline.calibration.calibrating import lines as configuration_lines
 from prequential.runtime.ingest import dryrun

@@ -16,9 +16,9 @@ from prequential.configuration.settings.model import Config
 from prequential.demo import broker, worker
 from prequential.demo.broker import GuardedProcess, pick_port, wait_until_ready
 from prequential.demo.worker import DemoWorker, Readiness, readiness
-from prequential.runtime.http import Endpoint
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
+from prequential.web.http import Endpoint
 
 _SERVER = """
 import sys, time

@@ -15,12 +15,12 @@ from boards import a_drift, history_of, incident
 from browser import opened
 from playwright.sync_api import Browser
 from prequential.configuration.settings.http_server import HttpConfig
-from prequential.runtime.http import Access
 from prequential.topics.errors import WorkError
 from prequential.topics.marking import StreamMark
 from prequential.topics.marks import MOST_NOTE, IncidentMark
 from prequential.views.dashboard.marking import SECRET_HEADER
 from prequential.views.dashboard.server import Board, Server
+from prequential.web.http import Access
 
 TOKEN = "0123456789abcdef"
 PASSWORD = {"Authorization": f"Basic {b64encode(f'anna:{TOKEN}'.encode()).decode()}"}

@@ -21,10 +21,10 @@ from crds import SCHEMAS
 from manifests import CASES, CHART, HELM, NEWEST, OLDEST, helm, parts, render, rendered, without_rules
 from prequential.cli.dashboard import PORT as PAGE_PORT
 from prequential.cli.main import main
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config
-from prequential.runtime.http import INGEST_PORT, NOTIFY_PORT, WORKER_PORT
 from prequential.topics.specs import topic_specs
+from prequential.web.http import INGEST_PORT, NOTIFY_PORT, WORKER_PORT
 
 Documents = list[dict[str, Any]]
 

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 from dashboard import DEPLOY, load
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.demo import feeder
 from prequential.demo.stream import HORIZON, STREAM

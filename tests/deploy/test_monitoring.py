@@ -14,7 +14,7 @@ import pytest
 import yaml
 from dashboard import DEPLOY, dashboard_queries, expand, load, panels
 from manifests import RULES
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DEFAULT_MEASURES, NO_CLUSTERS, Objective, StreamConfig

@@ -42,7 +42,7 @@ def half_mse(sums: Floats) -> Result:
 
 
 from helpers import Feed, advance, alarms_of, metrics_of
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import ConfigError
 from prequential.engine.shard import Shard
 from prequential.topics.encoding import encode

@@ -20,7 +20,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 from oracle_records import Record, probabilities
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config
 from prequential.engine import state as state_module
 from prequential.engine.comparisons import pairing

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from helpers import World, alarms_of, assert_cuts_change_no_bit, catch_up, decoded, snapshot_of
 from oracle_detectors import variance_by_clusters
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.detectors.budgets import RATIOS, SPREADS

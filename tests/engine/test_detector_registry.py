@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 from helpers import advance, alarms_of, batch_of, restored, snapshot_of
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.compiled.kernel import Ints

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from helpers import batch_of
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.detectors import DETECTORS

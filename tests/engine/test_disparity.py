@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 from helpers import Feed, Life, Topics, World, advance, catch_up, live, state_of
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import ConfigError
 from prequential.engine.detectors.confidence_sequence import (
     RHO,
@@ -24,10 +24,10 @@ from prequential.engine.disparity import FEWEST, STRATUM, needed_of
 from prequential.engine.shard import Shard
 from prequential.engine.snapshot.snapshot import split
 from prequential.evaluation import evaluate
-from prequential.runtime.http import GAUGE, Family
 from prequential.runtime.worker.series import DISPARITY_FAMILIES, add_disparities
 from prequential.topics.disparities import Disparity
 from prequential.topics.encoding import identity
+from prequential.web.http import GAUGE, Family
 
 from tests.engine.helpers import decoded, restored, snapshot_of
 

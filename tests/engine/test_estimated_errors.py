@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from helpers import World, alarms_of, catch_up, live
 from oracle_detectors import TESTS
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import ConfigError
 from prequential.topics.outputs import Alarm
 

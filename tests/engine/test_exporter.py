@@ -28,7 +28,6 @@ from prequential.engine.compiled.kernel import columns_of
 from prequential.engine.measures.registry import NAMES
 from prequential.engine.shard import Shard
 from prequential.engine.snapshot import read_snapshot
-from prequential.runtime.http import TEXT, Endpoint
 from prequential.runtime.worker.exporter import Exporter
 from prequential.runtime.worker.open_transactions import OpenTransaction
 from prequential.runtime.worker.publisher import ShardStatistics
@@ -36,6 +35,7 @@ from prequential.runtime.worker.series import PAIR_FAMILIES
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics, Output
 from prequential.topics.partitioning import partition_of
+from prequential.web.http import TEXT, Endpoint
 from prometheus_client.parser import text_string_to_metric_families
 from worlds import extreme_world, random_world
 

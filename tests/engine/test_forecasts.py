@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from helpers import World, advance, batch_of, catch_up, give, metrics_of
 from oracle_cases import lab, pred
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.measures.registry import extends_scores

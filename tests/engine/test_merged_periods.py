@@ -19,13 +19,13 @@ from prequential.engine.merging.merged import Merged
 from prequential.engine.merging.merger import Merger
 from prequential.engine.merging.sums import MergedPeriod, news
 from prequential.engine.tables.streams import MODEL
-from prequential.runtime.http import GAUGE, Family
 from prequential.runtime.worker.merging import LatestMessages
 from prequential.runtime.worker.series import EXPECTED_FAMILIES, MERGED_FAMILIES, add_merged
 from prequential.topics import parts
 from prequential.topics.outputs import ALL_PARTITIONS, Encoded, Metrics, decoded
 from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import PARTS
+from prequential.web.http import GAUGE, Family
 from worlds import zoned_world
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from helpers import ENDED, Feed, Topics, decoded, snapshot_of
-from prequential.configuration.changes.trial import trial
+from prequential.configfile.changes.trial import trial
 from prequential.configuration.settings import streams
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig, PeriodAlarmConfig, StreamConfig

@@ -11,7 +11,7 @@ import oracle
 import pytest
 from helpers import advance, alarms_of, batch_of, catch_up, live, restored, snapshot_of
 from oracle_detectors import TESTS
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig, Objective, StreamConfig
 from prequential.engine.detectors.objectives import every_detector

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from helpers import Life, batch_of, catch_up, metrics_of, restored, snapshot_of
 from oracle_cases import lab, pred
-from prequential.configuration.reading.reader import combined
+from prequential.configfile.reading.reader import combined
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.streams import Objective, StreamConfig
 from prequential.engine.details.details import WeightedShare, beside, difference, side_of

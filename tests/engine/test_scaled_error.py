@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import alarms_of, shard_with, vector
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.plans import Plan

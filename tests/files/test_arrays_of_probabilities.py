@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from prequential import Evaluator, evaluate
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import ConfigError
 from prequential.mapping.parsing import parse
 from prequential.mapping.translation import KafkaRecords, Translator

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from prequential import Evaluator, evaluate
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.evaluation import Result

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from prequential.cli.main import main
-from prequential.configuration.reading import keys
+from prequential.configfile.reading import keys
 from prequential.engine.detectors import DETECTORS
 from prequential.evaluation import Backtest, Calibration, Evaluator, Result, Settings, evaluate
 from prequential.topics.errors import UsageError, WorkError

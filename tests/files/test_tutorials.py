@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 import pytest
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.demo.broker import pick_port
 from prequential.topics.clients import KafkaConfig
 

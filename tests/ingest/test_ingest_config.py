@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config, ConfigError, SourceConfig
 
 

@@ -8,7 +8,7 @@ from time import monotonic
 import pytest
 from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
 from ingesting import IngestProcess, create_sources, produce, write_config, written
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config
 from prequential.runtime.ingest.reading import Assignment, SourceFetcher, generation_of
 from prequential.runtime.kafka.transactions import Expelled, GroupTransactions, Outgoing

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 from confluent_kafka import Message
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.runtime.ingest.reading import SourceCounts
 from prequential.runtime.ingest.records import SourceTranslator
 from prequential.runtime.ingest.sources import translators

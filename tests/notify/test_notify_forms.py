@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.notifications import NotifyConfig
 from prequential.runtime.notifying.app import chosen

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.runtime.notifying.app import chosen
 from prequential.runtime.notifying.posting import identifier, read
 from prequential.topics.clients import connect

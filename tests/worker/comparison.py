@@ -14,7 +14,7 @@ import pytest
 import yaml
 from confluent_kafka import Message
 from oracle_coverage import ACCURACIES, as_said
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import reported
 from prequential.topics.clients import KafkaConfig

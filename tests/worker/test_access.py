@@ -18,12 +18,12 @@ from urllib.request import Request, urlopen
 import pytest
 from boards import a_drift, history_of, metrics
 from prequential.cli import dashboard
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.http_server import HttpConfig
 from prequential.demo.broker import pick_port
-from prequential.runtime.http import INGEST_PORT, TEXT, WORKER_PORT, Access, Answer, Endpoint
 from prequential.topics.errors import UsageError, WorkError
 from prequential.views.dashboard.server import Board, Server
+from prequential.web.http import INGEST_PORT, TEXT, WORKER_PORT, Access, Answer, Endpoint
 from processes import HANGS
 
 from tests.browser import opened, ready

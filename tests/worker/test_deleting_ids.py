@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.runtime.worker.recovery import read_known
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.producer import StreamProducer

@@ -17,7 +17,7 @@ from comparison import (
     assert_published_once,
     counters,
 )
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.runtime.worker import growing
 from prequential.runtime.worker.publisher import Publisher
 from prequential.topics.clients import KafkaConfig

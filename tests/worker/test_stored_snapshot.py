@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config
 from prequential.engine.input.merge import Batch, Undecoded
 from prequential.engine.input.plain import Parser

@@ -17,7 +17,7 @@ from contextlib import closing
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.topics.clients import KafkaConfig
 
 #: Snapshots first: the journal must have all entries after the newest snapshot.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import msgspec
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.model import Config

@@ -41,7 +41,7 @@ def _run(args: argparse.Namespace) -> int:
     """Compile what is missing; 0 then. Raises WorkError if compiled code can't be kept."""
     if args.cache is not None:
         os.environ[_FOLDER] = _writable(args.cache)  # before anything imports numba
-    from prequential.configuration.reading.reader import load_config
+    from prequential.configfile.reading.reader import load_config
     from prequential.runtime.compilation import compile_ahead
 
     config = None if args.config is None else load_config(args.config)

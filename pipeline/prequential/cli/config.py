@@ -10,7 +10,7 @@ from time import time
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, as_duration, as_json, load
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.model import Config
 from prequential.topics import clients, specs
@@ -76,10 +76,10 @@ def _check(args: argparse.Namespace) -> int:
 
 def _starting_faults(config: Config) -> Iterator[str]:
     """Faults that each program reports when it starts, as far as they show without secrets and files."""
-    from prequential.runtime.http import Access  # only here, as other actions need none of these
     from prequential.runtime.ingest.registry import refuse_without_registry
     from prequential.runtime.ingest.sources import refuse_own_topics
     from prequential.runtime.notifying.posting import checked_url
+    from prequential.web.http import Access  # only here, as other actions need none of these
 
     http = config.http
     if (http.tls_certificate is None) != (http.tls_key is None):
@@ -99,7 +99,7 @@ def _starting_faults(config: Config) -> Iterator[str]:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    from prequential.configuration.changes import diff  # the engine is slow to import
+    from prequential.configfile.changes import diff  # the engine is slow to import
 
     try:
         difference = diff.compare(load_config(args.before), load_config(args.after))
@@ -114,7 +114,7 @@ def _diff(args: argparse.Namespace) -> int:
 
 
 def _live(args: argparse.Namespace) -> int:
-    from prequential.configuration.changes import diff
+    from prequential.configfile.changes import diff
     from prequential.views.watching.tail import Tail  # only this action needs a broker's clients
 
     config = load(args)

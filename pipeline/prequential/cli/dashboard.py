@@ -11,7 +11,6 @@ from typing import Any
 from prequential.cli.common import add_kafka_options, as_duration, load, open_readable, sigterm_as_ctrl_c
 from prequential.configuration.settings.model import Config
 from prequential.offline.replay.sources import lines_of
-from prequential.runtime.http import Access
 from prequential.topics.errors import UsageError, as_text
 from prequential.topics.marking import StreamMark, write_marks
 from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES
@@ -19,6 +18,7 @@ from prequential.views.dashboard.history import History
 from prequential.views.dashboard.server import MOST_RECORDS, Board, Server, board_of, take
 from prequential.views.watching.tail import records_of
 from prequential.views.wording.console import complain, say
+from prequential.web.http import Access
 
 #: Default port: the one after that of a worker's metrics.
 HOST, PORT = "127.0.0.1", 9465

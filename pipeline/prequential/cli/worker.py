@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, add_process_options, load_process, start_log
-from prequential.runtime import compilation, http, program
+from prequential.runtime import compilation, program
 from prequential.runtime.kafka import stopping
 from prequential.topics.clients import resolved
 from prequential.topics.errors import UsageError
+from prequential.web import http
 
 log = logging.getLogger(__name__)
 

@@ -1,1 +1,1 @@
-"""Settings with their defaults, reading them from YAML, and what a change of them does to state."""
+"""The settings: frozen objects with a default for everything."""

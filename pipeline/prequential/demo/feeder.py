@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from itertools import count
 
-from prequential.configuration.reading.reader import load_config
+from prequential.configfile.reading.reader import load_config
 from prequential.demo.source import Feed, PreparedMessage
 from prequential.demo.stream import DemoModel, ModelServer, StreamPlan, build_models
 from prequential.runtime.program import Stop, stop_signals

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Union
 
 import msgspec
 import numpy as np
-from prequential.configuration.reading.reader import combined
+from prequential.configfile.reading.reader import combined
 from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.streams import Objective, StreamConfig

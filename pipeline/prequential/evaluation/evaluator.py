@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-from prequential.configuration.reading.reader import combined
+from prequential.configfile.reading.reader import combined
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.fields import news_of, number_of, stream_of

@@ -1,6 +1,6 @@
 """The configuration: frozen objects with a default for everything.
 
-`configuration.reading.reader` reads them from YAML. Durations are integer milliseconds here.
+`configfile.reading.reader` reads them from YAML. Durations are integer milliseconds here.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from prequential.configuration.reading.together import detectors_of_task, parse_signal, unfit
+from prequential.configfile.reading.together import detectors_of_task, parse_signal, unfit
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig, Value
 from prequential.engine.compiled.kernel import Floats, Ints

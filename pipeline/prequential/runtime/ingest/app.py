@@ -8,7 +8,6 @@ from collections.abc import AsyncIterable, Mapping
 from time import monotonic
 
 from prequential.configuration.settings.model import Config
-from prequential.runtime.http import INGEST_PORT, Endpoint
 from prequential.runtime.ingest import reading
 from prequential.runtime.ingest.records import SourceTranslator, clocks_of
 from prequential.runtime.ingest.sources import check_topics, translators
@@ -19,6 +18,7 @@ from prequential.topics.admin import partition_counts
 from prequential.topics.errors import UsageError, WorkError, printable
 from prequential.topics.specs import INPUTS
 from prequential.views.diagnosis.times import zone_findings
+from prequential.web.http import INGEST_PORT, Endpoint
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.configuration.settings.model import Config
-from prequential.runtime import http
-from prequential.runtime.http import COUNTER, GAUGE, labels
 from prequential.runtime.kafka.fetching import new_fetch_client, new_member
 from prequential.runtime.kafka.rejected import complain
 from prequential.runtime.kafka.transactions import Place
@@ -26,6 +24,8 @@ from prequential.topics.clients import is_stranded, is_temporary
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import refusal, to_join, why_unread
+from prequential.web import http
+from prequential.web.http import COUNTER, GAUGE, labels
 
 
 class SourceCounts:

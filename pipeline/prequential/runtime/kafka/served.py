@@ -9,9 +9,9 @@ from concurrent.futures import TimeoutError as _Unanswered
 from typing import Any
 
 from prequential.configuration.settings.model import Config
-from prequential.runtime.http import CONTENT_TYPE, TEXT, Answer, Endpoint
 from prequential.runtime.kafka.process import die, has_crashed, leave, watched
 from prequential.runtime.kafka.rejected import rejected, say
+from prequential.web.http import CONTENT_TYPE, TEXT, Answer, Endpoint
 
 log = logging.getLogger(__name__)
 

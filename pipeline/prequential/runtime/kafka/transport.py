@@ -52,7 +52,7 @@ def batch_app(name: str, kafka: KafkaConfig) -> Any:
         name,
         broker=f"prequential://{kafka.bootstrap_servers.split(',')[0]}",
         store="memory://",
-        web_enabled=False,  # no table or router pages; see `runtime.http`
+        web_enabled=False,  # no table or router pages; see `web.http`
         topic_disable_leader=True,
         topic_allow_declare=False,
         stream_wait_empty=False,

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.notifications import NotifyConfig
-from prequential.runtime import http
 from prequential.runtime.kafka import stopping
 from prequential.runtime.kafka.fetching import new_member
 from prequential.runtime.notifying.posting import Poster, body, headers, identifier, key_of, pause, read
@@ -27,6 +26,7 @@ from prequential.topics.outputs import Alarm, Incident
 from prequential.topics.permissions import READ, refusal, require, to_join
 from prequential.topics.reading import watermarks
 from prequential.views.watching.marks import MarksReader
+from prequential.web import http
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ from itertools import repeat
 from typing import Any
 
 from prequential.configuration.settings.model import Config
-from prequential.runtime.http import Endpoint
 from prequential.runtime.kafka import process, served, stopping, transport
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
 from prequential.runtime.kafka.rejected import tell
@@ -39,6 +38,7 @@ from prequential.topics.specs import (
     TopicSpec,
     topic_specs,
 )
+from prequential.web.http import Endpoint
 
 log = logging.getLogger(__name__)
 

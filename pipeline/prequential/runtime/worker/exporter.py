@@ -16,7 +16,6 @@ from prequential.configuration.settings.model import Config
 from prequential.engine.shard import Shard
 from prequential.engine.snapshot import read_snapshot
 from prequential.engine.snapshot.read_snapshot import ReadSnapshot, SnapshotPart
-from prequential.runtime.http import Family, labels
 from prequential.runtime.kafka.fetching import Fetcher
 from prequential.runtime.program import VERSION
 from prequential.runtime.worker.publisher import DURATION_BOUNDS
@@ -24,6 +23,7 @@ from prequential.runtime.worker.runner import ShardRunner
 from prequential.runtime.worker.scrape import Scrape
 from prequential.runtime.worker.series import add_disparities, add_expectations, add_merged
 from prequential.topics.specs import INPUTS
+from prequential.web.http import Family, labels
 
 if TYPE_CHECKING:
     from prequential.runtime.worker.merging import Merging

@@ -19,10 +19,10 @@ from prequential.engine.measures.registry import INDEX, MEASURES
 from prequential.engine.output.estimates import MessageSubject
 from prequential.engine.snapshot.read_snapshot import ReadSnapshot
 from prequential.engine.tables.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
-from prequential.runtime.http import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Family, labels
 from prequential.runtime.worker import series
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
+from prequential.web.http import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Family, labels
 
 _DETAIL_HELP: dict[str, str] = {
     "normalised": "Share of all matrices of this class ratio that are no better",

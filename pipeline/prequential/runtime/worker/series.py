@@ -15,8 +15,8 @@ from prequential.engine.delay.records import SIGNALS
 from prequential.engine.disparity import DIFFERS, NO_DIFFERENCE, TOO_FEW
 from prequential.engine.output.disparities import DisparityReporter
 from prequential.engine.shard import Shard
-from prequential.runtime.http import COUNTER, GAUGE, Family, labels
 from prequential.runtime.worker.merging import Merging
+from prequential.web.http import COUNTER, GAUGE, Family, labels
 
 DISPARITY_FAMILIES = (
     ("disparity_difference", GAUGE, "Largest value of a segment less the smallest one, of a key's segments"),

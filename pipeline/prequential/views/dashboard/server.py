@@ -19,7 +19,6 @@ from aiohttp.typedefs import Handler
 from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import FINAL
-from prequential.runtime.http import Access, HttpServer, address, in_thread, response
 from prequential.topics.errors import WorkError
 from prequential.topics.marks import IncidentMark
 from prequential.topics.outputs import Incident
@@ -35,6 +34,7 @@ from prequential.views.watching.ranking import Choice
 from prequential.views.watching.state import TOPICS, ModelKey
 from prequential.views.watching.tail import OutputRecord, Tail
 from prequential.views.watching.workers import WorkerWatch
+from prequential.web.http import Access, HttpServer, address, in_thread, response
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
-from prequential.configuration.reading.together import parse_estimator
+from prequential.configfile.reading.together import parse_estimator
 from prequential.configuration.settings import streams
 from prequential.configuration.settings.durations import (
     duration,

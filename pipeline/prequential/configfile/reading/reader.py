@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import yaml
-from prequential.configuration.reading import keys as configkeys
-from prequential.configuration.reading.nodes import NodeReader, document_of, node_of, scalars_of
-from prequential.configuration.reading.together import detectors_of_task, flaws, objective_of, parse_signal
+from prequential.configfile.reading import keys as configkeys
+from prequential.configfile.reading.nodes import NodeReader, document_of, node_of, scalars_of
+from prequential.configfile.reading.together import detectors_of_task, flaws, objective_of, parse_signal
 from prequential.configuration.settings import http_server, notifications
 from prequential.configuration.settings import model as settings
 from prequential.configuration.settings import streams as stream_settings

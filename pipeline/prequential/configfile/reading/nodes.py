@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from prequential.configuration.reading.keys import Parser
+from prequential.configfile.reading.keys import Parser
 from prequential.configuration.settings.durations import of_timedelta
 from prequential.configuration.settings.model import ConfigError
 from prequential.mapping.model import hint

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
-from prequential.configuration.changes.trial import Effects, Pair, trials
+from prequential.configfile.changes.trial import Effects, Pair, trials
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import sides
 from prequential.configuration.settings.streams import StreamConfig

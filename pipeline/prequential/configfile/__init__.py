@@ -1,0 +1,1 @@
+"""Configuration files: reading them, and what a change of one does to state."""
