@@ -214,6 +214,20 @@ def _segments_of(model: state.ModelState) -> list[str]:
     return sorted(segments)[:_SEGMENTS]
 
 
+def _by_stage(
+    readings: Mapping[str, Reading], past: Past, chosen: Mapping[str, state.SequenceName], courses: Courses
+) -> dict[str, dict[str, Any]]:
+    """Return what a model's page shows of each stage: the same stages, its course, and what is undefined."""
+    return {
+        "same": {stage: list(reading.same) for stage, reading in readings.items() if reading.same},
+        "series": {
+            stage: courses.course(stage, past.series.get(chosen[stage]), newest_point(reading))
+            for stage, reading in readings.items()
+        },
+        "undefined": {stage: reading.undefined for stage, reading in readings.items()},
+    }
+
+
 def model_page(
     history: History,
     key: state.ModelKey,
@@ -274,18 +288,9 @@ def model_page(
         "estimators": known_estimators,
         "segments": _segments_of(model),
         "stages": stages,
-        "same": {
-            stage: list(stage_reading.same)
-            for stage, stage_reading in readings_by_stage.items()
-            if stage_reading.same
-        },
+        **_by_stage(readings_by_stage, past, chosen, courses),
         **_about_measures(measure_names),
         "objective": dict(objective.bounds) if objective else {},
-        "series": {
-            stage: courses.course(stage, past.series.get(chosen[stage]), newest_point(stage_reading))
-            for stage, stage_reading in readings_by_stage.items()
-        },
-        "undefined": {stage: stage_reading.undefined for stage, stage_reading in readings_by_stage.items()},
         "coverage": state.coverage_of(model),
         "coverage_series": courses.course(COVERAGE, past.coverage, newest_coverage(past, model)),
         "period_series": courses.course(PERIODS, past.periods),
