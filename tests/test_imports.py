@@ -64,7 +64,7 @@ def test_the_library_leaves_the_environment_alone() -> None:
             for module in (
                 "runtime.program", "serving.temporal", "serving.waiting", "topics.producer",
                 "topics.admin", "engine.shard", "configuration.settings.model",
-                "configuration.reading.reader", "offline.replay.sources", "demo.broker",
+                "configfile.reading.reader", "offline.replay.sources", "demo.broker",
                 "cli.main", "cli.worker", "cli.replay",
             )
         ),

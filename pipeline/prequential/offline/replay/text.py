@@ -361,7 +361,7 @@ def incident_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterato
     explain = f"; to explain one: {more.explain}" if incidents else ""
     # An incident is of a model, and each detector may raise many alarms about it.
     within = min(len(alarms), sum(reported.alarm_count for reported in incidents))
-    belong = f", {within:,} of them in incidents" if incidents else ""
+    belong = f", {within:,} of them in incidents" if incidents and alarms else ""
     yield f"incidents: {len(incidents):,} (drift alarms: {len(alarms):,}{belong}){explain}"
     for incident in incidents[:_ALARMS]:
         yield f"  {sentence(incident)}"

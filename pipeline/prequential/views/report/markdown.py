@@ -296,7 +296,7 @@ def _lines(history: History, title: str, conditions: Sequence[Condition | Challe
     lines_shown = (f"- {code(f'{key.stream} / {key.model}')}: {count:,}" for key, count in most)
     incidents = history.incidents.all()
     raised, within = sum(alarms.values()), sum(incident.alarm_count for incident in incidents)
-    belong = f", {min(raised, within):,} of them in incidents" if incidents else ""
+    belong = f", {min(raised, within):,} of them in incidents" if incidents and raised else ""
     yield from _section(f"Drift alarms: {raised:,}{belong}", lines_shown)
     lines_shown = (f"- {code(status.sentence(incident))}" for incident in incidents)
     yield from _section(f"Incidents: {len(incidents):,}", lines_shown)
