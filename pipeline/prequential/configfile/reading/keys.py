@@ -402,7 +402,7 @@ NOTIFY: dict[str, Parser] = {
 }  # fmt: skip
 
 #: What can be asked of a model.
-OBJECTIVE_MEASURES = tuple(name for name, one in MEASURES.items() if one.quality)
+OBJECTIVE_MEASURES = tuple(name for name, measure in MEASURES.items() if measure.quality)
 
 
 def bound_of(name: str) -> Parser:

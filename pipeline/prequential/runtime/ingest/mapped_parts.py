@@ -143,7 +143,7 @@ def of_cleared_row(mapping: RecordMapping) -> RecordMapping | None:
     """
     if mapping.rows is not None or of_deleted_row(mapping) is None:
         return None
-    fields = {name: one for name, one in mapping.fields.items() if name in _NAMING}
+    fields = {name: field for name, field in mapping.fields.items() if name in _NAMING}
     return replace(mapping, fields=fields, withdrawn=())
 
 

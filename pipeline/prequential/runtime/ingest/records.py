@@ -45,8 +45,8 @@ _NO_PLACES = frozenset[int]()
 
 #: Records as they are written: without fields that have their defaults.
 _STRUCTS = tuple(
-    msgspec.defstruct(f"Written{one.__name__}", [], bases=(one,), omit_defaults=True, gc=False)
-    for one in (Instance, Prediction, Label)
+    msgspec.defstruct(f"Written{struct.__name__}", [], bases=(struct,), omit_defaults=True, gc=False)
+    for struct in (Instance, Prediction, Label)
 )
 
 _encode = msgspec.json.Encoder(enc_hook=written).encode
@@ -268,7 +268,8 @@ class SourceTranslator:
             by_record.setdefault(records[part_index], []).append(why if name is None else f"{name}: {why}")
         idle = idle.difference(content.reasons) | (nothing - withdrawn)
         busy = {records[part_index] for part_index in range(len(parts)) if part_index not in idle}
-        passed = {part_index: NO_EVENTS for part_index in range(len(messages)) if part_index not in busy}
+        unused = (message_index for message_index in range(len(messages)) if message_index not in busy)
+        passed = dict.fromkeys(unused, NO_EVENTS)
         whys = self._whys_passed(
             idle, content, operations, unlabelled, [mapping_result for mapping_result, _ in results]
         )
@@ -285,24 +286,26 @@ class SourceTranslator:
         mapped: Sequence[mapped_parts.MappedParts],
     ) -> Iterator[tuple[int, str]]:  # fmt: skip
         """Yield parts that give no message with the reasons, the last part first."""
-        by_rows = all(one.rows is not None for one in mapped)
-        with_rows = {place for one in mapped for place in one.places} if by_rows else set[int]()
-        for place in sorted(idle, reverse=True):
-            operation = None if operations is None else operations[place]
-            if content.values[place] is None:
+        by_rows = all(mapping_result.rows is not None for mapping_result in mapped)
+        with_rows = set[int]()
+        if by_rows:
+            with_rows.update(*(mapping_result.places for mapping_result in mapped))
+        for part_index in sorted(idle, reverse=True):
+            operation = None if operations is None else operations[part_index]
+            if content.values[part_index] is None:
                 why = TOMBSTONE
             elif type(operation) is str and operation in _OF_OPERATION:
                 why = _OF_OPERATION[operation]
-            elif place in unlabelled:
+            elif part_index in unlabelled:
                 why = UNLABELLED
-            elif by_rows and place not in with_rows:
+            elif by_rows and part_index not in with_rows:
                 why = NO_ROWS
             else:
                 why = EXCLUDED
-            yield place, why
+            yield part_index, why
 
     def _clear(
-        self, translator: Translator, clears: Translator, one: mapped_parts.MappedParts,
+        self, translator: Translator, clears: Translator, mapping_result: mapped_parts.MappedParts,
         awaited: Set[int], parts: Sequence[Message], content: Content, operations: Sequence[Any],
     ) -> frozenset[int]:  # fmt: skip
         """Put withdrawals in place of rows whose label was updated to null; returns the other awaited ones.
@@ -311,19 +314,23 @@ class SourceTranslator:
         as it was (`before` is null) may have had one.
         """
         updated = [
-            place for place in sorted(awaited)
-            if operations[place] == mapped_parts.UPDATE and not mapped_parts.had_no_label(
-                translator.mapping, whole(parts[place], content.values[place])
+            part_index for part_index in sorted(awaited)
+            if operations[part_index] == mapped_parts.UPDATE and not mapped_parts.had_no_label(
+                translator.mapping, whole(parts[part_index], content.values[part_index])
             )
         ]  # fmt: skip
-        some = [parts[place] for place in updated]
+        updated_parts = [parts[part_index] for part_index in updated]
         reasons: dict[int, str] = {}
-        translated = clears(self._table(some, self._decode(some), reasons)) if some else None
+        translated = (
+            clears(self._table(updated_parts, self._decode(updated_parts), reasons))
+            if updated_parts
+            else None
+        )
         cleared = set[int]()
         for index, record in enumerate(translated.records if translated is not None else ()):
             if record is not None and index not in reasons:
-                one.records[updated[index]] = record
-                del one.reasons[updated[index]]
+                mapping_result.records[updated[index]] = record
+                del mapping_result.reasons[updated[index]]
                 cleared.add(updated[index])
         return frozenset(awaited - cleared)
 

@@ -326,44 +326,53 @@ def _tables(
     ]
     whole = sorted((entry for entry in readings if entry[0].segment is None), key=lambda entry: entry[0][1:])
     memories = [
-        (name.estimator, one)
-        for name, one in readings
+        (name.estimator, sequence_reading)
+        for name, sequence_reading in readings
         if name.segment == segment and name.stage in stages[:1]
     ]
     segment_rows = [
-        {"segment": name.segment, "n": one.n, "outcomes": one.outcomes, "values": _in_order(one.measures)}
-        for name, one in readings
+        {
+            "segment": name.segment,
+            "n": sequence_reading.n,
+            "outcomes": sequence_reading.outcomes,
+            "values": _in_order(sequence_reading.measures),
+        }
+        for name, sequence_reading in readings
         if shown is not None and name.segment is not None and name[1:] == shown[1:]
     ]
     return {
         "now": [
             {
-                "stage": stage_in_words(name.stage, one.same),
+                "stage": stage_in_words(name.stage, sequence_reading.same),
                 "estimator": name.estimator,
-                "n": one.n,
-                "outcomes": one.outcomes,
-                "started_empty": one.started_empty,
-                "values": _in_order(one.measures),
-                "intervals": one.intervals,
+                "n": sequence_reading.n,
+                "outcomes": sequence_reading.outcomes,
+                "started_empty": sequence_reading.started_empty,
+                "values": _in_order(sequence_reading.measures),
+                "intervals": sequence_reading.intervals,
             }
-            for name, one in whole
+            for name, sequence_reading in whole
         ],
         "reference_rows": [
             {"estimator": name.estimator, **comparison._asdict(), "differs": comparison.differs}
-            for name, one in whole
-            for comparison in comparing.referred(one.reference)
+            for name, sequence_reading in whole
+            for comparison in comparing.referred(sequence_reading.reference)
         ],
         "segment_rows": sorted(segment_rows, key=lambda row: str(row["segment"])),
         "probabilities": _probabilities(memories, history.config.stream(model.key.stream)),
         "residuals": {
             name: [[cut(value) for value in decile] for decile in deciles]
-            for name, one in memories
-            if (deciles := curves.deciles_in(one.residuals))
+            for name, sequence_reading in memories
+            if (deciles := curves.deciles_in(sequence_reading.residuals))
         },
         "mistakes": {
-            name: {"n": one.n, "confusion": one.confusion, "per_class": one.per_class}
-            for name, one in memories
-            if one.confusion or one.per_class
+            name: {
+                "n": sequence_reading.n,
+                "confusion": sequence_reading.confusion,
+                "per_class": sequence_reading.per_class,
+            }
+            for name, sequence_reading in memories
+            if sequence_reading.confusion or sequence_reading.per_class
         },
     }
 
