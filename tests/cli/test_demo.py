@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from boards import comparison, metrics
+from boards import comparison, incident, metrics
 from prequential.cli.main import main
 from prequential.demo.flights import FlightSource
 from prequential.demo.screen import (
@@ -18,6 +18,7 @@ from prequential.demo.screen import (
     compared,
     detected,
     drift,
+    incident_lines,
     progress,
     recent_lines,
     table,
@@ -41,6 +42,8 @@ from prequential.demo.stream import (
 from prequential.demo.worker import Readings
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
+from prequential.topics.outputs import Incident
+from prequential.views.wording.console import say
 from rich.console import Console
 
 #: `make quick` leaves it out.
@@ -240,6 +243,19 @@ def test_the_summary_says_which_model_is_better() -> None:
         "  final: tree beats nb over the whole run: "
         "error lower by 0.031 (0.012 to 0.050), since outcome 712 of 4,000 at 95% confidence"
     )
+
+
+def test_what_is_printed_plainly_has_no_line_end_within_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    server = ModelServer(PLAN, {"nb": Parrot()})  # type: ignore[dict-item]
+    board = DemoBoard(STREAM)
+    shown = board.update("incidents", incident(stream=STREAM).value)
+    assert isinstance(shown, Incident)
+    lines = incident_lines(shown, server)
+    assert lines[0].startswith("INCIDENT open: nb, ")
+    assert lines[1] == "  from outcome 4,800: segment country=fr (70%), concept (30%); 1 alarm"
+    for line in [*lines, *detected(board, server), *totals(board, server), *recent_lines(board)]:
+        say(line)
+    assert "\ufffd" not in capsys.readouterr().out
 
 
 def test_the_table_fits_a_terminal_of_80_columns() -> None:

@@ -281,7 +281,8 @@ class _Session:
                 state = incident.status, incident.change_point["outcome"]
                 if shown.get(incident.id) != state:  # its size and causes change all the time
                     shown[incident.id] = state
-                    say(screen.incident_line(incident, self._source))
+                    for line in screen.incident_lines(incident, self._source):
+                        say(line)
             if self._feed.due_seconds >= next_line:
                 next_line += _LINE_SECONDS
                 say(screen.progress(self._board, self._feed))

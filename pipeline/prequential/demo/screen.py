@@ -154,8 +154,10 @@ def read_snapshot(board: DemoBoard, feed: Feed, console: Console) -> Group:
         table(board, source, console) if board.newest else Text("waiting for the first labels"),
     ]
     for incident in list(board.incidents)[-_INCIDENTS:]:
-        line = incident_line(incident, source)
-        parts.append(Text(line, style="yellow", no_wrap=True, overflow="ellipsis"))
+        parts += [
+            Text(line, style="yellow", no_wrap=True, overflow="ellipsis")
+            for line in incident_lines(incident, source)
+        ]
     return Group(*parts)
 
 
@@ -242,16 +244,16 @@ def recent_lines(board: DemoBoard) -> list[str]:
     return lines
 
 
-def incident_line(incident: Incident, source: DemoStream) -> str:
-    """An incident in one line of text: since when, how bad, which causes, and how many alarms."""
+def incident_lines(incident: Incident, source: DemoStream) -> list[str]:
+    """An incident in two lines of text: how bad; since when, which causes, and how many alarms."""
     began, drift = incident.change_point["outcome"], ""
     if source.drift_outcome is not None:
         drift = f" (drift: {source.drift_outcome:,})"
     causes = ", ".join(map(status.cause_in_words, incident.causes[:2]))
-    return (
-        f"INCIDENT {incident.status}: {incident.model}, {status.levels_in_words(incident)}\n"
-        f"  from outcome {began:,}{drift}: {causes}; {counted(incident.alarm_count, 'alarm')}"
-    )
+    return [
+        f"INCIDENT {incident.status}: {incident.model}, {status.levels_in_words(incident)}",
+        f"  from outcome {began:,}{drift}: {causes}; {counted(incident.alarm_count, 'alarm')}",
+    ]
 
 
 def signal_name(alarm: Alarm) -> str:
@@ -323,10 +325,10 @@ def _gain(initial: float, final: float) -> str:
 
 def detected(board: DemoBoard, source: DemoStream) -> list[str]:
     """Return lines about the drift, if there is one, and the incidents up to the end of the run."""
-    incidents = [incident_line(incident, source) for incident in board.incidents]
-    count = f"{counted(len(board.alarms), 'alarm')}, {counted(len(incidents), 'incident')}"
+    lines = [line for incident in board.incidents for line in incident_lines(incident, source)]
+    count = f"{counted(len(board.alarms), 'alarm')}, {counted(len(board.incidents), 'incident')}"
     if source.drift is None:
-        return [f"{count}{':' if incidents else ''}", *incidents]
+        return [f"{count}{':' if lines else ''}", *lines]
     first = source.drift_outcome
     if first is None:
         line = f"ended before the labels of the drift, which is at instance {source.drift:,}"
@@ -337,4 +339,4 @@ def detected(board: DemoBoard, source: DemoStream) -> list[str]:
             raised_by = f"{after.model} {after.stage}, {signal_name(after)}"
             finding = f"first alarm {after.outcome - first:,} outcomes later: {raised_by}"
         line = f"drift at instance {source.drift:,}, outcome {first:,}; {finding}"
-    return [f"{line}; {count}:" if incidents else line, *incidents]
+    return [f"{line}; {count}:" if lines else line, *lines]
