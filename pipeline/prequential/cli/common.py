@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 from prequential.configfile.reading.reader import load_config
@@ -34,6 +34,9 @@ from prequential.topics.outputs import Output
 from prequential.views.wording.console import Console, flush, printable_lines, write
 from rich.progress import Progress
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from prequential.archive.reading import ArchiveReader
 
 
 def add_kafka_options(parser: argparse.ArgumentParser) -> None:
@@ -337,6 +340,26 @@ def past_of(
 def as_json(report: object) -> bytes:
     """Return a result as indented JSON with an end of line."""
     return msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n"
+
+
+def archive_at(place: str) -> ArchiveReader:
+    """Return the archive at a path or address. Raises UsageError without pyarrow, or if there is none."""
+    with needing_pyarrow():
+        from prequential.archive.reading import open_archive
+    return open_archive(place)
+
+
+@contextmanager
+def needing_pyarrow() -> Iterator[None]:
+    """Turn the error of an import without pyarrow into a UsageError with the fix."""
+    try:
+        yield
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "pyarrow":
+            raise
+        raise UsageError(
+            "an archive is Parquet, which needs pyarrow: pip install 'prequential[files]'"
+        ) from error
 
 
 def print_report(report: object, tables: Iterable[Table], *, json: bool) -> None:

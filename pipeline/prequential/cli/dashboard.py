@@ -6,19 +6,26 @@ import argparse
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
+from prequential.cli import common
 from prequential.cli.common import add_kafka_options, as_duration, load, open_readable, sigterm_as_ctrl_c
 from prequential.configuration.settings.model import Config
 from prequential.offline.replay.sources import lines_of
 from prequential.topics.errors import UsageError, as_text
 from prequential.topics.marking import StreamMark, write_marks
-from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES
+from prequential.topics.marks import decode_mark
+from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES, INCIDENT_MARKS
 from prequential.views.dashboard.history import History
-from prequential.views.dashboard.server import MOST_RECORDS, Board, Server, board_of, take
-from prequential.views.watching.tail import records_of
+from prequential.views.dashboard.server import MOST_RECORDS, Board, Server, board_of, now, take
+from prequential.views.watching.state import TOPICS
+from prequential.views.watching.tail import OutputRecord, records_of
 from prequential.views.wording.console import complain, say
 from prequential.web.http import Access
+
+if TYPE_CHECKING:
+    from prequential.archive.reading import ArchiveReader
 
 #: Default port: the one after that of a worker's metrics.
 HOST, PORT = "127.0.0.1", 9465
@@ -59,6 +66,12 @@ def add_parser(subparsers: Any) -> None:
         metavar="F",
         help="messages of a replay (JSON lines; - and .gz as elsewhere), in place of the topics",
     )
+    parser.add_argument(
+        "--archive",
+        metavar="DIR",
+        help="archive of `prequential archive`, read before the topics: history beyond their retention, "
+        "with a longer --since",
+    )
     parser.set_defaults(run=run)
 
 
@@ -66,6 +79,8 @@ def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C or SIGTERM; return status 0."""
     if not 0 <= args.port <= 65_535:
         raise UsageError(f"--port is {args.port}: expected 0 to 65535")
+    if args.from_files and args.archive:
+        raise UsageError("--archive and --from-files exclude each other")
     config = load(args)
     try:
         with sigterm_as_ctrl_c():
@@ -93,14 +108,29 @@ def _serve_files(args: argparse.Namespace, config: Config) -> None:
 
 def _serve_topics(args: argparse.Namespace, config: Config) -> None:
     access = Access(config.http)
-    board, tail = board_of(config, args.since)
+    archive = None if args.archive is None else common.archive_at(args.archive)
+    board, tail = board_of(config, args.since, None if archive is None else archive.starts())
 
     def write(marked: StreamMark) -> None:
         write_marks(config.kafka, [marked])
 
     with closing(tail), closing(board), _serving(Server(board, args.host, args.port, access, write)):
+        if archive is not None:
+            _take_archive(archive, board, now() - args.since)
         while True:
             take(tail, board)
+
+
+def _take_archive(archive: ArchiveReader, board: Board, arrived: int) -> None:
+    """Add the archive's messages that Kafka received at `arrived` (epoch ms) or later."""
+    board.catching_up = True
+    messages = archive.messages(TOPICS, arrived=arrived)
+    while batch := list(islice(messages, _LINES)):
+        board.take(
+            OutputRecord(message.topic, message.value, message.time, message.settings) for message in batch
+        )
+    marks = archive.messages([INCIDENT_MARKS])
+    board.take_marks(decode_mark(message.value) for message in marks)
 
 
 @contextmanager

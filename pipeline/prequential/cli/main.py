@@ -18,7 +18,8 @@ from prequential.views.wording.console import complain, flush, printable_lines
 
 _COMMANDS = (
     "demo", "worker", "ingest", "notify", "compile", "topics", "config", "broker", "produce", "dead-letters",
-    "replay", "verify", "detectors", "calibrate", "watch", "explain", "mark", "dashboard", "report", "schema",
+    "replay", "verify", "detectors", "calibrate", "watch", "explain", "mark", "dashboard", "report",
+    "archive", "schema",
 )  # fmt: skip
 
 #: The files of commands that have none of their own; the function `add_COMMAND_parser` adds such a command.

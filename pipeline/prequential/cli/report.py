@@ -12,6 +12,7 @@ from prequential.topics import clients, decoding, specs
 from prequential.topics.errors import UsageError, WorkError, as_text, printable
 from prequential.views.dashboard.history import History
 from prequential.views.report import Challenge, Condition, Promotion, Report, markdown, parse_condition
+from prequential.views.watching.state import TOPICS
 from prequential.views.watching.tail import records_of
 from prequential.views.wording.console import Console, complain, say
 from prequential.views.wording.explaining import ExplainingMessages, explain
@@ -29,7 +30,8 @@ def add_parser(subparsers: Any) -> None:
         "model may not replace the champion.",
     )
     common.add_kafka_options(parser)
-    parser.add_argument("metrics", nargs="+", metavar="METRICS", help="metrics messages (JSON lines, .gz, -)")
+    parser.add_argument("metrics", nargs="*", metavar="METRICS", help="metrics messages (JSON lines, .gz, -)")
+    _add_archive_options(parser)
     parser.add_argument("--comparisons", metavar="F", help="comparisons of models (JSON lines)")
     parser.add_argument("--alarms", metavar="F", help="drift alarms (JSON lines)")
     parser.add_argument("--incidents", metavar="F", help="incidents (JSON lines)")
@@ -62,6 +64,23 @@ def add_parser(subparsers: Any) -> None:
     parser.set_defaults(run=run)
 
 
+def _add_archive_options(parser: argparse.ArgumentParser) -> None:
+    """Add --archive, --since, --until and --stream."""
+    group = parser.add_argument_group("archive")
+    group.add_argument(
+        "--archive", metavar="DIR", help="archive of `prequential archive`, in place of all files of messages"
+    )
+    for name, bound in (("since", "first"), ("until", "end of the")):
+        group.add_argument(
+            f"--{name}", metavar="TIME",
+            help=f"with --archive: {bound} label time of messages (RFC 3339, or ms since 1970)",
+        )  # fmt: skip
+    group.add_argument(
+        "--stream", type=as_text, action="append", metavar="NAME",
+        help="with --archive: only this stream; repeatable",
+    )  # fmt: skip
+
+
 def _check_counted(
     conditions: list[Condition | Challenge], args: argparse.Namespace, history: History
 ) -> None:
@@ -69,7 +88,11 @@ def _check_counted(
     alarms = any(past.alarm_counts for past in history.past.values())
     read = {"alarms": alarms, "incidents": bool(history.incidents.all()), "comparisons": bool(history.recent)}
     for condition in conditions:
-        if not read.get(condition.measure, True) and getattr(args, condition.measure) is None:
+        if (
+            args.archive is None
+            and not read.get(condition.measure, True)
+            and getattr(args, condition.measure) is None
+        ):
             verb = "read" if condition.measure == "comparisons" else "count"
             raise UsageError(
                 f"--fail-if {condition.text!r}: expected --{condition.measure} FILE, to {verb} them"
@@ -81,7 +104,8 @@ def run(args: argparse.Namespace) -> int:
     conditions = [parse_condition(text) for text in args.fail_if]
     if args.out is None and args.markdown is None and args.promote is None and not conditions:
         raise UsageError("expected --out, --markdown, --fail-if or --promote")
-    if args.promote is not None and args.comparisons is None:
+    _check_inputs(args)
+    if args.promote is not None and args.comparisons is None and args.archive is None:
         raise UsageError(f"--promote {args.promote!r}: expected --comparisons FILE, which has the verdicts")
     if args.champion is not None and args.promote is None:
         raise UsageError(f"--champion {args.champion!r}: expected --promote MODEL with it")
@@ -90,7 +114,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("standard input (-) can be only one of the files")
     common.refuse_one_file_twice((args.out, args.markdown), [args.config, *paths])
     names = ", ".join(as_text(path) for path in args.metrics if path != "-")
+    names = names or ("" if args.archive is None else as_text(args.archive))
     report = Report(args.title or names, common.load(args))
+    if args.archive is not None:
+        _read_archive(report.history, args)
     for path in paths:
         with common.open_readable(path) as stream:
             for record in records_of(path, lines_of(stream, specs.DEAD_LETTER_MESSAGE_BYTES)):
@@ -116,6 +143,28 @@ def run(args: argparse.Namespace) -> int:
     if args.promote is not None:
         failed |= _promotion(Promotion(args.promote, args.champion), history)
     return int(failed)
+
+
+def _check_inputs(args: argparse.Namespace) -> None:
+    """Raise UsageError unless messages come either from files or from an archive."""
+    files = [*args.metrics, *(path for path in (args.comparisons, args.alarms, args.incidents) if path)]
+    if args.archive is not None and files:
+        raise UsageError(f"--archive and {files[0]!r} exclude each other: expected files or an archive")
+    if args.archive is None and not args.metrics:
+        raise UsageError("expected METRICS, files with metrics messages, or --archive DIR")
+    if args.archive is None and (args.since or args.until or args.stream):
+        raise UsageError("--since, --until and --stream need --archive")
+
+
+def _read_archive(history: History, args: argparse.Namespace) -> None:
+    """Add the messages of an archive within --since and --until."""
+    since, until = (
+        None if text is None else _time(f"--{name}", text)
+        for name, text in (("since", args.since), ("until", args.until))
+    )
+    archive = common.archive_at(args.archive)
+    for message in archive.messages(TOPICS, since=since, until=until, streams=args.stream):
+        history.update(*message)
 
 
 def _promotion(promotion: Promotion, history: History) -> bool:
@@ -159,7 +208,7 @@ def _run_explain(args: argparse.Namespace) -> int:
     named = [args.stream, args.model, args.at]
     if (args.incident is None) == (None in named) or (args.incident and any(named)):
         raise UsageError("expected the id of an incident, or --stream, --model and --at")
-    ts = None if args.at is None else _time(args.at)
+    ts = None if args.at is None else _time("--at", args.at)
     explaining = ExplainingMessages()
     for path in args.files:
         with common.open_readable(path) as stream:
@@ -178,13 +227,13 @@ def _run_explain(args: argparse.Namespace) -> int:
     return 0
 
 
-def _time(text: str) -> int:
-    """A time, in the forms that records have."""
+def _time(option: str, text: str) -> int:
+    """The time of an option, in the forms that records have."""
     try:
         return int(text) if text.lstrip("-").isdecimal() else decoding.milliseconds(text)
     except ValueError as error:
         raise UsageError(
-            f"--at {text!r}: expected a time such as 2026-08-30T00:00:00Z, or ms since the epoch"
+            f"{option} {text!r}: expected a time such as 2026-08-30T00:00:00Z, or ms since the epoch"
         ) from error
 
 

@@ -10,6 +10,7 @@
 `evaluate` takes complete tables; `Evaluator` takes one prediction and one label at a time.
 """
 
+from prequential.evaluation.archived import ArchivedResult, read_archive
 from prequential.evaluation.evaluating import Settings, evaluate
 from prequential.evaluation.evaluator import Evaluator
 from prequential.evaluation.looking_back import Backtest, Calibration
@@ -20,6 +21,7 @@ from prequential.evaluation.values import PeriodTable
 from prequential.views.svg import Plot
 
 __all__ = [
+    "ArchivedResult",
     "Backtest",
     "Calibration",
     "Evaluator",
@@ -31,4 +33,5 @@ __all__ = [
     "Settings",
     "Table",
     "evaluate",
+    "read_archive",
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
@@ -110,7 +111,26 @@ def from_message(message: Message) -> Letter:
 
     Headers that are missing or no number are "" or -1.
     """
-    headers = {name: value or b"" for name, value in message.headers() or ()}
+    origin = origin_of(message.headers() or ())
+    return Letter(*origin, message.key(), message.value(), message.timestamp()[1])
+
+
+class LetterOrigin(NamedTuple):
+    """The headers of a dead letter: where the original is, and why it can't be used."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+
+
+def origin_of(pairs: Iterable[tuple[str, bytes | None]]) -> LetterOrigin:
+    """The headers of a dead letter; those that are missing or no number are "" or -1.
+
+    >>> origin_of([("topic", b"labels"), ("offset", b"17"), ("partition", b"x")])
+    LetterOrigin(topic='labels', partition=-1, offset=17, reason='')
+    """
+    headers = {name: value or b"" for name, value in pairs}
 
     def text(name: str) -> str:
         return headers.get(name, b"").decode(errors="replace")
@@ -119,10 +139,7 @@ def from_message(message: Message) -> Letter:
         digits = text(name)
         return int(digits) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else -1
 
-    return Letter(
-        text(_TOPIC), number(_PARTITION), number(_OFFSET), text(_ERROR), message.key(), message.value(),
-        message.timestamp()[1],
-    )  # fmt: skip
+    return LetterOrigin(text(_TOPIC), number(_PARTITION), number(_OFFSET), text(_ERROR))
 
 
 def to_line(letter: Letter) -> bytes:

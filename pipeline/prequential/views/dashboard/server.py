@@ -445,13 +445,16 @@ MOST_RECORDS = 1_000_000
 _STOP_SECONDS = 5.0
 
 
-def board_of(config: Config, window: int) -> tuple[Board, Tail]:
+def board_of(
+    config: Config, window: int, starts: Mapping[tuple[str, int], int] | None = None
+) -> tuple[Board, Tail]:
     """Return a board for the last `window` (ms) of the output topics, and the reader of its messages.
 
+    `starts` has the first offset of each topic and partition that an archive doesn't have.
     Clusters of earlier versions have no topic of incidents. Raises WorkError as `Tail`.
     """
     since = max(0, now() - window)
-    tail = Tail(config.kafka, TOPICS, since=since, most=MOST_RECORDS, optional=[INCIDENTS])
+    tail = Tail(config.kafka, TOPICS, since=since, most=MOST_RECORDS, optional=[INCIDENTS], starts=starts)
     board = Board(History(config, window=window), config.kafka.bootstrap_servers, now)
     board.to_read = tail.size
     board.worker_watch = WorkerWatch(config.kafka, config.group)

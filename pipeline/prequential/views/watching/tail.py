@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 from typing import NamedTuple
 
@@ -48,7 +48,7 @@ class Tail:
 
     Reading starts at the first records that Kafka received at `since` (epoch ms), but at most `most` records
     (by default `TAIL_RECORDS`) before each partition's end. `optional` topics may be missing, as in clusters
-    of earlier versions.
+    of earlier versions. `starts` has the first offset that an archive lacks, by topic and partition.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class Tail:
         since: int | None = None,
         most: int | None = None,
         optional: Sequence[str] = (),
+        starts: Mapping[tuple[str, int], int] | None = None,
     ) -> None:
         permissions.require(kafka, dict.fromkeys(map(kafka.topic, topics), permissions.READ))
         there = admin.present(kafka, [kafka.topic(name) for name in optional]) if optional else set()
@@ -94,10 +95,11 @@ class Tail:
                         if since is None
                         else reading.first_since(self._consumer, topic_partition, since, high)
                     )
-                    if asked is not None and asked >= topic_partition.offset:
-                        topic_partition.offset = (
-                            asked  # earlier records aren't asked for, so nothing is cut off
-                        )
+                    start = (starts or {}).get((self._names[topic], partition))
+                    wanted = max((offset for offset in (asked, start) if offset is not None), default=-1)
+                    if wanted >= topic_partition.offset:
+                        # Earlier records aren't asked for, so nothing is cut off.
+                        topic_partition.offset = min(wanted, high)
                     elif topic_partition.offset > low:
                         self._cut.add((topic, partition))
                     topic_partitions.append(topic_partition)

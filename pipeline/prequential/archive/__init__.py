@@ -1,0 +1,1 @@
+"""The history of the output topics in Parquet: written exactly once by id, and read again."""
