@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, Message
 from prequential.configuration.settings.model import Config, WorkerConfig
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
@@ -21,14 +21,13 @@ from prequential.runtime.worker.runner import ShardRunner
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import Decoded
 from prequential.topics.errors import WorkError
-from prequential.topics.specs import INPUTS
 
 _NOBODY = KafkaConfig("127.0.0.1:1")
 
 
 def alone(config: Config) -> ShardRunner:
     """A shard that gets no records but those it is given."""
-    fetcher: Any = SimpleNamespace(read_at=lambda *_: inf)
+    fetcher: Any = SimpleNamespace(read_at=lambda *_: inf, commit=lambda *_: None)
     return ShardRunner(config, 0, fetcher, TopicsOrigin(1), rebuild=False, on_lost=lambda *_: None)
 
 
@@ -340,7 +339,8 @@ def test_messages_of_a_tick_are_on_their_way_before_the_next_shard_makes_its_own
 
     async def run() -> None:
         fetcher: Any = SimpleNamespace(
-            read_at=lambda *_: inf, demand=lambda *_: None, hold=lambda *_: None, ends={}
+            read_at=lambda *_: inf, demand=lambda *_: None, hold=lambda *_: None, commit=lambda *_: None,
+            ends={},
         )
         ticking = asyncio.Lock()
         runners = [
@@ -371,25 +371,3 @@ def test_messages_of_a_tick_are_on_their_way_before_the_next_shard_makes_its_own
 
     asyncio.run(run())
     assert course == [(what, partition) for partition in range(3) for what in ("made", "sent")]
-
-
-class RefusingMember:
-    """The group's member of a fetcher; the group refuses what it commits."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-    def commit(self, **_: Any) -> None:
-        raise self.error
-
-
-@pytest.mark.parametrize(
-    "error", [KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID)), RuntimeError("Consumer closed")]
-)
-def test_offsets_for_lag_monitors_that_are_refused_are_logged(
-    error: Exception, caplog: pytest.LogCaptureFixture
-) -> None:
-    fetcher = Fetcher.__new__(Fetcher)
-    fetcher._topics, fetcher._member = INPUTS, RefusingMember(error)  # type: ignore[assignment]
-    fetcher.commit(0, [1, 2, 3])
-    assert "offsets for lag monitors are not committed" in caplog.text

@@ -45,7 +45,7 @@ def test_pauses_lie_between_batches_of_chunks(
         return {}
 
     async def write() -> tuple[int, float]:
-        fetcher: Any = SimpleNamespace()
+        fetcher: Any = SimpleNamespace(commit=lambda *_: None)
         config = Config(kafka=KafkaConfig("127.0.0.1:1"))
         runner = ShardRunner(config, 0, fetcher, TopicsOrigin(1), rebuild=False, on_lost=lambda *_: None)
         checkpoint: Any = runner.checkpoint
@@ -74,7 +74,7 @@ def test_little_to_repeat_is_no_reason_for_a_snapshot(
     took: float, first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def due() -> list[int]:
-        clock, fetcher = [100.0], SimpleNamespace()
+        clock, fetcher = [100.0], SimpleNamespace(commit=lambda *_: None)
         monkeypatch.setattr(module, "monotonic", lambda: clock[0])
         config, whose = Config(kafka=KafkaConfig("127.0.0.1:1")), lambda *_: None
         runner = ShardRunner(config, 0, fetcher, TopicsOrigin(1), rebuild=False, on_lost=whose)  # type: ignore[arg-type]

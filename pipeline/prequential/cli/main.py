@@ -18,7 +18,7 @@ from prequential.views.wording.console import complain, flush, printable_lines
 
 _COMMANDS = (
     "demo", "worker", "ingest", "notify", "compile", "topics", "config", "broker", "produce", "dead-letters",
-    "replay", "verify", "detectors", "calibrate", "watch", "explain", "mark", "dashboard", "report",
+    "replay", "verify", "detectors", "calibrate", "watch", "status", "explain", "mark", "dashboard", "report",
     "archive", "schema",
 )  # fmt: skip
 

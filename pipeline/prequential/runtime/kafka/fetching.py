@@ -19,8 +19,9 @@ from math import inf
 from time import monotonic
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 from prequential.configuration.settings.model import Config
+from prequential.runtime.kafka.committed_progress import CommittedProgress
 from prequential.runtime.kafka.partition_queues import reader_of
 from prequential.runtime.kafka.readers import ConsumerRecords, Failure, TopicRead
 from prequential.runtime.kafka.rejected import COMPLAINING, complain
@@ -149,11 +150,12 @@ class Fetcher:
     def _connect(self) -> None:
         """Make new clients, which have not joined the group; no shard is open."""
         config, kafka = self._config, self._config.kafka
+        self._progress = CommittedProgress(self._topics)
         static = {} if self._name is None else {"group.instance.id": self._name}
         settings: dict[str, Any] = {
             # This strategy assigns each member the same partition numbers of every topic.
             "partition.assignment.strategy": "range",
-            "on_commit": lambda error, _: None if error is None else _uncommitted(error),
+            "on_commit": self._progress.answered,
             **static,
         }
         self._member = new_member(kafka, config.group, config.worker.session_timeout, **settings)
@@ -183,6 +185,7 @@ class Fetcher:
     def close(self, partition: int) -> None:
         """Stop reading a shard's partitions, if the shard is open."""
         self._demands.pop(partition, None)
+        self._progress.close(self._member, partition)
         if partition not in self._open:
             return  # the shard was closed before it was opened
         self._open.discard(partition)
@@ -241,15 +244,9 @@ class Fetcher:
                 self._pause(self._held_back, kind, partition, False)
 
     def commit(self, partition: int, offsets: Iterable[int]) -> None:
-        """Commit input offsets. Only lag monitors use them, so a failure is logged and nothing else.
-
-        A shard restores its offsets from its snapshot.
-        """
-        parts = [TopicPartition(topic, partition, offset) for topic, offset in zip(self._topics, offsets)]
-        try:
-            self._member.commit(offsets=parts, asynchronous=True)
-        except (KafkaException, RuntimeError) as error:  # the second: the client is closed
-            _uncommitted(error)
+        """Note the next offsets of an open shard whose outputs are published; see `CommittedProgress`."""
+        if partition in self._open:
+            self._progress.note(partition, offsets)
 
     # ---- the group and its records
 
@@ -284,6 +281,7 @@ class Fetcher:
             if refused := refusal(self._config.kafka, error, *needed):
                 raise WorkError(refused)
             complain(error)  # librdkafka tries again
+        self._progress.commit_if_due(self._member, now)
         if now - self._ends_at > _LAG_SECONDS:
             self._ends_at = now
             self._look_at_ends()
@@ -356,6 +354,7 @@ class Fetcher:
         A static member stays in the group. A worker with the same name takes its shards at once, another one
         only after the session timeout.
         """
+        self._progress.commit(self._member)
         self._member.close()
         for reader in self._readers:
             reader.stop()
@@ -404,7 +403,3 @@ class Fetcher:
         # had stayed. The next assignment lists the shards of this worker.
         consumer.unassign()
         self._on_partitions(None)
-
-
-def _uncommitted(error: object) -> None:
-    log.warning("offsets for lag monitors are not committed, evaluation goes on: %s", error)

@@ -143,6 +143,8 @@ class Checkpoint:
         if self._committing is not None and self._committing.done():
             self._committing.result()  # an error ends the shard
             self._committing = None
+        if self.published:  # offsets without records also count, as those of transaction markers
+            self._fetcher.commit(self._partition, self._shard.merge.vector)
         if self._snapshot is not None and self._snapshot.done():
             self._snapshot.result()
             self._snapshot = None
@@ -251,8 +253,8 @@ class Checkpoint:
         3. Publish a journal entry with the offset vectors. Now the order is settled for every successor.
         4. Publish the outputs in one transaction with another entry, which marks them as published. If this
            worker can't commit the outputs, the next one publishes them, with the same content.
-        5. Write the snapshot's chunks and, last, its manifest in separate transactions.
-        6. Commit the input offsets that the snapshot covers.
+        5. Note the input offsets up to which outputs are published, for lag monitors.
+        6. Write the snapshot's chunks and, last, its manifest in separate transactions.
         """
         try:
             await self._commit(with_snapshot)
@@ -267,11 +269,12 @@ class Checkpoint:
             return
         outputs, vectors = self._shard.flush()  # step 1
         messages = self._messages.of(outputs)
+        vector: OffsetVector = tuple(self._shard.merge.vector)
         parts = None
         if with_snapshot:  # step 2
             started = monotonic()
             self._changed, self._to_repeat = False, 0.0
-            self._kept = vector = tuple(self._shard.merge.vector)
+            self._kept = vector
             parts = self._shard.snapshot(space)
             self._statistics.stall.observe(monotonic() - started)
         entries: list[_Entry] = [(vectors, [], None)] if vectors else []  # step 3
@@ -279,7 +282,8 @@ class Checkpoint:
             entries.append(([], messages, None))
         if entries:  # steps 3 and 4
             await self._publish_entries(entries)
-        if parts is not None and not self._publisher.stopping:  # steps 5 and 6
+        self._fetcher.commit(self._partition, vector)  # step 5
+        if parts is not None and not self._publisher.stopping:  # step 6
             # Written concurrently with later transactions: outputs don't wait for a large snapshot. No other
             # commit has begun since step 1, so the journal ends with the entries of this one.
             self._snapshot = asyncio.ensure_future(
@@ -372,15 +376,14 @@ class Checkpoint:
     async def _write_snapshot(
         self, parts: Iterator[object], vector: OffsetVector, number: int, journal_offset: int
     ) -> None:
-        """Steps 5 and 6 of `commit`."""
+        """Step 6 of `commit`."""
         try:
-            writer, header, cost = await self._write_chunks(parts, _SNAPSHOT_PAUSE)  # step 5
+            writer, header, cost = await self._write_chunks(parts, _SNAPSHOT_PAUSE)
             manifest = self._manifest(writer, vector, number, journal_offset)
             message = Outgoing(self._config.kafka.topic(SNAPSHOTS), snapshots.MANIFEST_KEY, manifest, header)
             await self._in_thread(self._publisher.publish, [message])
         finally:
             self._turn.give(self._who)
-        self._fetcher.commit(self._partition, vector)  # step 6
         self._statistics.snapshots.observe(cost)
         self._statistics.snapshot_bytes = writer.size
         now = monotonic()
