@@ -11,6 +11,7 @@ import inspect
 import math
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -21,14 +22,18 @@ from prequential.cli.common import add_kafka_options, add_process_options, add_s
 from prequential.cli.main import _COMMANDS, add_command
 from prequential.configfile.reading import keys
 from prequential.configuration.settings import texts, values
+from prequential.configuration.settings.by_key import key_of
 from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.model import Config, Limits, WorkerConfig
 from prequential.configuration.settings.notifications import NotifyConfig
+from prequential.configuration.settings.parsing import Values
+from prequential.configuration.settings.setting import Setting
 from prequential.configuration.settings.streams import (
     DEFAULT_MEASURES,
     MULTILABEL_MEASURES,
     DisparityConfig,
     Objective,
+    StreamConfig,
 )
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.measures.declaration import (
@@ -209,7 +214,7 @@ def _defaults() -> dict[str, str]:
 
 
 #: Sections whose keys all have a parser, with the class that declares them.
-FLAT: dict[str, tuple[dict[str, keys.Parser], type]] = {
+FLAT: dict[str, tuple[dict[str, Values], type]] = {
     "kafka": (keys.KAFKA, KafkaConfig),
     "limits": (keys.LIMITS, Limits),
     "http": (keys.HTTP, HttpConfig),
@@ -218,7 +223,7 @@ FLAT: dict[str, tuple[dict[str, keys.Parser], type]] = {
 }
 
 
-def _keys(section: str) -> Iterator[tuple[str, keys.Parser | None, str]]:
+def _keys(section: str) -> Iterator[tuple[str, Values | None, str]]:
     """Yield the keys of a section, each with its parser and what it means."""
     if section in FLAT:
         parsers, owner = FLAT[section]
@@ -229,10 +234,10 @@ def _keys(section: str) -> Iterator[tuple[str, keys.Parser | None, str]]:
     config = type(Config().defaults)
     text = meanings(config)
     for field in fields(config):
-        name = field.name.replace("emit_", "emit.")
+        name = key_of(field.name)
         value = getattr(Config().defaults, field.name)
         parser = keys.STREAM.get(name) or keys.EMIT.get(name.removeprefix("emit."))
-        if not field.compare:
+        if Setting not in field.metadata:
             continue
         if parser is None and name in NESTED:
             inner = meanings(type(value))
@@ -452,6 +457,72 @@ LABELS = {
 }  # fmt: skip
 
 
+# ---- arguments of `evaluate`
+
+#: The module with the arguments of `evaluate` that are settings, written as a whole.
+ARGUMENTS = Path(__file__).parents[1] / "pipeline" / "prequential" / "evaluation" / "settings.py"
+
+_HEAD = '''"""The settings that `evaluate` and `Evaluator` take as arguments, for type checkers and editors.
+
+`python tests/reference.py` writes this file from `configuration.settings.streams`, which declares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, TypedDict, Union
+
+#: A duration, such as `30d`, `1D` or a pandas `Timedelta`.
+Duration = Union[str, timedelta]
+
+
+class Settings(TypedDict, total=False):
+    """The settings of `defaults` in a configuration file, under the same names; all are optional."""
+
+'''
+
+#: Types of arguments by those of settings; all others are sections with keys of their own.
+_ARGUMENTS = {
+    **{kind: kind for kind in ("str", "int", "float", "bool")},
+    "tuple[str, ...]": "Sequence[str]",
+    "tuple[DetectorConfig, ...]": "Sequence[Mapping[str, Any]]",
+}
+
+
+def arguments() -> str:
+    """Return the module with the settings that are arguments."""
+    comments = meanings(StreamConfig)
+    entries = dict[str, tuple[str, str]]()
+    for entry in fields(StreamConfig):
+        declared = entry.metadata.get(Setting)
+        if declared is None or not declared.of_tables:
+            continue
+        kind = str(entry.type).removesuffix(" | None")
+        optional = " | None" if str(entry.type).endswith(" | None") else ""
+        taken = declared.values.argument if declared.values else ""
+        argument = (taken or _ARGUMENTS.get(kind, "Mapping[str, Any]")) + optional
+        section, dot, _ = key_of(entry.name).partition(".")
+        if dot:
+            entries[section] = (
+                "When there are messages: `outcomes`, `every`, `comparisons`.",
+                "Mapping[str, Any]",
+            )
+        else:
+            comment = comments[entry.name]
+            entries[entry.name] = comment + "." * (not comment.endswith("…")), argument
+    lines = (
+        "\n".join(
+            (
+                *textwrap.wrap(comment, 104, initial_indent="    #: ", subsequent_indent="    #: "),
+                f"    {name}: {argument}",
+            )
+        )
+        for name, (comment, argument) in entries.items()
+    )
+    return _HEAD + "\n".join(lines) + "\n"
+
+
 # ---- pages
 
 PARTS: dict[str, Callable[[str], str]] = {
@@ -471,6 +542,9 @@ def written(page: str) -> str:
 
 
 if __name__ == "__main__":
+    if arguments() != ARGUMENTS.read_text(encoding="utf-8"):
+        ARGUMENTS.write_text(arguments(), encoding="utf-8")
+        print(f"written: {ARGUMENTS.name}", file=sys.stderr)
     for path in sorted(PAGES.glob("*.md")):
         text = path.read_text(encoding="utf-8")
         if written(text) != text:

@@ -34,6 +34,10 @@ def test_generated_parts_are_current(name: str) -> None:
     assert reference.written(PAGES[name]) == PAGES[name], "run `python tests/reference.py`"
 
 
+def test_the_arguments_of_evaluate_are_current() -> None:
+    assert reference.arguments() == reference.ARGUMENTS.read_text("utf-8"), "run `python tests/reference.py`"
+
+
 def rows(page: str, title: str = "") -> list[list[str]]:
     """The rows of the tables of a page, or of its section of that title."""
     text = PAGES[page]

@@ -12,20 +12,28 @@ from typing import Any
 
 import pytest
 from prequential.cli.main import main
-from prequential.configfile.changes import diff
 from prequential.configfile.changes.diff import Section, compare, lines
 from prequential.configfile.changes.trial import Effects, Pair, trial, trials
 from prequential.configfile.reading import keys
+from prequential.configuration.settings import values
+from prequential.configuration.settings.by_key import OF_STREAMS, SETTINGS, setting_of
 from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.model import Config, WorkerConfig
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.configuration.settings.texts import of_rest, of_stream
-from prequential.configuration.settings.values import DURATIONS
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import is_secret
 
 SECRETS = (
-    "hush-1", "hush-2", "alice", "bob", "env:ONE", "env:OTHER", "file:/run/one", "registry-1", "registry-2",
+    "hush-1",
+    "hush-2",
+    "alice",
+    "bob",
+    "env:ONE",
+    "env:OTHER",
+    "file:/run/one",
+    "registry-1",
+    "registry-2",
 )
 
 
@@ -55,7 +63,8 @@ def test_what_is_kept_begins_and_ends() -> None:
         "  estimators: without window:1000, fading:0.999; with fading:0.9",
         "    begins empty: comparison by error: estimator fading:0.9, estimator fading:0.9",
         "    ends: estimator fading:0.999, estimator window:1000",
-        "  stages: without initial", "    ends: stage initial",
+        "  stages: without initial",
+        "    ends: stage initial",
     ]
     assert found[-2] == "  kept: comparison by error, estimator all, stage final"
     assert found[-1] == f"config {before.digest[:12]} -> {after.digest[:12]} (prequential_config_info)"
@@ -68,7 +77,8 @@ def test_durations_have_their_units() -> None:
     assert said(before, after)[:4] == [
         "worker.session_timeout: 10s -> 1500ms",
         "  kept; each worker uses it after its restart",
-        "defaults:", "  label_horizon: 7d -> 1d",
+        "defaults:",
+        "  label_horizon: 7d -> 1d",
     ]
 
 
@@ -183,7 +193,8 @@ def test_what_may_be_a_secret_is_taken_for_one(name: str) -> None:
 
 
 def test_each_key_of_streams_is_explained() -> None:
-    assert set(diff.OF_STREAM) == set(of_stream(StreamConfig()))
+    assert set(OF_STREAMS) == set(of_stream(StreamConfig()))
+    assert all(declared.change for declared in OF_STREAMS.values())
     given = {one.name for one in fields(StreamConfig) if one.compare}
     assert {key.partition(".")[0] for key in of_stream(StreamConfig())} == {
         name.partition("_")[0] if name.startswith("emit_") else name for name in given
@@ -194,8 +205,8 @@ def test_each_other_key_is_explained() -> None:
     config = Config(kafka=KafkaConfig(security={"sasl.username": "me"}, schema_registry={"url": "u"}))
     known = of_rest(config)
     for key in known:
-        assert diff.effect_of_rest(key)
-    for name in diff.OF_REST:
+        assert setting_of(key).change
+    for name in set(SETTINGS) - set(OF_STREAMS):
         covered = [key for key in known if key == name or (name.endswith(".") and key.startswith(name))]
         assert covered or name in ("files.", "ingest."), name
 
@@ -215,7 +226,7 @@ def _takes_durations() -> Iterator[str]:
 
 
 def test_every_duration_is_known_as_one() -> None:
-    assert set(_takes_durations()) == DURATIONS
+    assert {key for key in SETTINGS if values.shown(key, 180_000) == "3m"} == set(_takes_durations())
 
 
 # ---- the command
@@ -239,9 +250,12 @@ def test_its_status_is_that_of_diff(tmp_path: Path, capsys: pytest.CaptureFixtur
     )
     assert main(["config", "diff", before, other]) == 1
     assert capsys.readouterr().out.splitlines()[:-1] == [
-        "http.token: changed", "  kept; it is of /metrics and pages", "ingest.a: changed",
+        "http.token: changed",
+        "  kept; it is of /metrics and pages",
+        "ingest.a: changed",
         "  kept; a new topic is read from its beginning, and others continue at their offsets",
-        "defaults:", "  label_horizon: 7d -> 1d",
+        "defaults:",
+        "  label_horizon: 7d -> 1d",
         "    kept; deadlines of pending predictions move with it",
     ]
     assert (

@@ -17,7 +17,8 @@ from manifests import RULES
 from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.model import Config
-from prequential.configuration.settings.streams import DEFAULT_MEASURES, NO_CLUSTERS, Objective, StreamConfig
+from prequential.configuration.settings.parsing import NO_CLUSTERS
+from prequential.configuration.settings.streams import DEFAULT_MEASURES, Objective, StreamConfig
 from prequential.engine import warmup
 from prequential.engine.shard import Shard
 from prequential.runtime.notifying.app import Sending, exposition

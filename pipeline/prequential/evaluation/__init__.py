@@ -11,11 +11,12 @@
 """
 
 from prequential.evaluation.archived import ArchivedResult, read_archive
-from prequential.evaluation.evaluating import Settings, evaluate
+from prequential.evaluation.evaluating import evaluate
 from prequential.evaluation.evaluator import Evaluator
 from prequential.evaluation.looking_back import Backtest, Calibration
 from prequential.evaluation.result import Result
 from prequential.evaluation.scores import Residuals, Scores
+from prequential.evaluation.settings import Settings
 from prequential.evaluation.shown import Table
 from prequential.evaluation.values import PeriodTable
 from prequential.views.svg import Plot

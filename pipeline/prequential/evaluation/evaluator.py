@@ -18,8 +18,9 @@ from prequential.engine.past import PastCourses
 from prequential.engine.shard import Shard
 from prequential.engine.stepping import Stepper
 from prequential.engine.tables.records import Unusable
-from prequential.evaluation.evaluating import MODEL, STREAM, ConfigSource, Settings, check_name, with_settings
+from prequential.evaluation.evaluating import MODEL, STREAM, ConfigSource, check_name, with_settings
 from prequential.evaluation.result import Result
+from prequential.evaluation.settings import Settings
 from prequential.evaluation.shown import warn, with_short_errors
 from prequential.evaluation.values import Present
 from prequential.offline.replay.sources import most_with_period

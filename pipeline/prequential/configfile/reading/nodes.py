@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import yaml
-from prequential.configfile.reading.keys import Parser
 from prequential.configuration.settings.durations import of_timedelta
 from prequential.configuration.settings.model import ConfigError
+from prequential.configuration.settings.parsing import Parser, Values
 from prequential.mapping.model import hint
 from prequential.topics import values
 from prequential.topics.clients import is_reference
@@ -116,7 +116,7 @@ class NodeReader:
             self._faults.append(str(error))
 
     def _section(
-        self, node: yaml.Node | None, section_name: str, base: Any, parsers: Mapping[str, Parser]
+        self, node: yaml.Node | None, section_name: str, base: Any, parsers: Mapping[str, Values]
     ) -> Any:
         with self._collect():
             children = self._mapping(node, section_name, tuple(parsers))
@@ -124,15 +124,14 @@ class NodeReader:
         return base
 
     def _values(
-        self, children: Mapping[str, yaml.Node], section_name: str, parsers: Mapping[str, Parser | None],
-        *, named: Sequence[str] = (),
-    ) -> dict[str, Any]:  # fmt: skip
-        """The values of those keys that have a parser and no fault; keys of `named` hold names."""
+        self, children: Mapping[str, yaml.Node], section_name: str, parsers: Mapping[str, Values]
+    ) -> dict[str, Any]:
+        """The values of those keys that have a parser and no fault."""
         values = {}
         for key, child in children.items():
             if (parser := parsers.get(key)) is not None:
                 with self._collect():
-                    values[key] = self._value(child, f"{section_name}.{key}", parser, named=key in named)
+                    values[key] = self._value(child, f"{section_name}.{key}", parser, named=parser.are_names)
         return values
 
     def _mapping(

@@ -14,6 +14,7 @@ from prequential.configfile.reading.together import detectors_of_task, flaws, ob
 from prequential.configuration.settings import http_server, notifications
 from prequential.configuration.settings import model as settings
 from prequential.configuration.settings import streams as stream_settings
+from prequential.configuration.settings.kafka import CLIENTS
 from prequential.configuration.settings.model import Config, ConfigError, SourceConfig
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.detectors import DETECTORS
@@ -23,7 +24,7 @@ from prequential.mapping.evaluations import FILE_FORMATS, RATING_FORMATS
 from prequential.mapping.parsing import ABOUT, parse
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS, LABELS
-from prequential.topics.errors import UsageError, remember_value
+from prequential.topics.errors import UsageError, existing, remember_value
 
 #: Forms that records of a source may have.
 FORMATS = ("json", "cloudevents", "avro", "protobuf", "json_schema", *RATING_FORMATS)
@@ -34,8 +35,8 @@ Lines = dict[tuple[Any, ...], str]
 #: Sections of a configuration.
 SECTIONS = ("kafka", "defaults", "streams", "limits", "http", "worker", "files", "ingest", "notify")
 
-#: The keys below `defaults` and of a stream: those with a parser, and those with keys of their own.
-_OF_STREAMS = (*configkeys.STREAM, "detectors", "disparity", "emit", "objective", "period_alarms")
+#: The keys below `defaults` and of a stream.
+_OF_STREAMS = configkeys.KEYS_OF_STREAM
 
 
 def load_config(path: str | None, overrides: Mapping[str, object] | None = None) -> Config:
@@ -212,14 +213,15 @@ class _Reader(NodeReader):
         return SourceConfig(topics, formats.pop(), tuple(mappings))
 
     def _kafka(self, node: yaml.Node | None) -> KafkaConfig:
-        children = self._mapping(node, "kafka", (*configkeys.KAFKA, "security", "schema_registry"))
+        children = self._mapping(node, "kafka", (*configkeys.KAFKA, *CLIENTS))
         values = self._values(children, "kafka", configkeys.KAFKA)
-        for name, parser in (
-            ("security", configkeys.setting), ("schema_registry", configkeys.registry_setting),
-        ):  # fmt: skip
+        for name, declared in CLIENTS.items():
             if name in children:
                 settings = self._mapping(children[name], f"kafka.{name}", None)
-                values[name] = self._values(settings, f"kafka.{name}", dict.fromkeys(settings, parser))
+                parsers = dict.fromkeys(
+                    settings, existing(declared.values, "the values of a client's settings")
+                )
+                values[name] = self._values(settings, f"kafka.{name}", parsers)
         try:
             return KafkaConfig(**values)
         except UsageError as error:
@@ -234,7 +236,7 @@ class _Reader(NodeReader):
         """
         before = len(self._faults)
         children = self._mapping(node, section_name, _OF_STREAMS)
-        changes = self._values(children, section_name, configkeys.STREAM, named=configkeys.OF_NAMES)
+        changes = self._values(children, section_name, configkeys.STREAM)
         are_configured = base.detectors is not stream_settings.DEFAULT_DETECTORS[base.task]
         if "detectors" in children:
             changes["detectors"] = self._detectors(children["detectors"], f"{section_name}.detectors")
@@ -307,7 +309,7 @@ class _Reader(NodeReader):
         if not children:
             return None
         bounds = {key: configkeys.bound_of(key) for key in children if key not in configkeys.OBJECTIVE}
-        values = self._values(children, section_name, configkeys.OBJECTIVE | bounds, named=("estimate",))
+        values = self._values(children, section_name, configkeys.OBJECTIVE | bounds)
         settings = {key: values.pop(key) for key in configkeys.OBJECTIVE if key in values}
         if not bounds and "reference" not in children:
             self._fail(node, f"{section_name} names no measure: expected e.g. accuracy: 0.9")

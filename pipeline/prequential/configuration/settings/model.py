@@ -8,15 +8,46 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.notifications import NotifyConfig
-from prequential.configuration.settings.streams import BY_INSTANCE, StreamConfig
+from prequential.configuration.settings.parsing import (
+    DURATION,
+    SESSION,
+    TEXT,
+    Values,
+    integer,
+    list_of,
+    optional,
+)
+from prequential.configuration.settings.setting import setting
+from prequential.configuration.settings.streams import BY_INSTANCE, MAX_CLASSES, StreamConfig
 from prequential.mapping.model import RecordMapping
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
+
+#: Most classes that a stream's limit may be. Tables of periods, costs and merged partitions begin with 16
+#: sequences, each of which has 4 counts of 8 bytes for each label and prediction: 8 GiB of 4,096 classes.
+_MOST_CLASSES, _BYTES_OF_CELL = 4_096, 16 * 4 * 8
+
+_BEYOND_LIMIT = "kept, also beyond it; what is new beyond it goes to dead letters from now on"
+_AFTER_RESTART = "kept; each worker uses it after its restart"
+
+
+def _classes_limit(value: Any) -> int:
+    if isinstance(value, int) and _MOST_CLASSES < value <= MAX_CLASSES:
+        capacity = 1 << (value - 1).bit_length()
+        needed = capacity**2 * _BYTES_OF_CELL >> 30
+        raise ValueError(
+            f"{value}: expected an integer from 2 to {_MOST_CLASSES}, since periods or costs of so many "
+            f"classes take {needed} GiB; `task: regression` if these are numbers"
+        )
+    return int(integer(2, _MOST_CLASSES)(value))
+
+
+_CLASSES = Values(_classes_limit)
 
 
 @dataclass(frozen=True)
@@ -24,19 +55,21 @@ class Limits:
     """Bounds against runaway cardinality; a record beyond one goes to dead-letters, with the limit."""
 
     #: Streams of a shard.
-    streams_per_shard: int = 10_000
+    streams_per_shard: int = setting(10_000, integer(1), _BEYOND_LIMIT)
     #: Models of a stream.
-    models_per_stream: int = 200
+    models_per_stream: int = setting(200, integer(1), _BEYOND_LIMIT)
     #: Classes of a stream, labels and predictions together.
-    classes_per_stream: int = 256
+    classes_per_stream: int = setting(256, _CLASSES, _BEYOND_LIMIT)
     #: Instances that a shard remembers: pending, settled or expired, 40 to about 300 bytes each.
-    instances_per_shard: int = 10_000_000
+    instances_per_shard: int = setting(10_000_000, integer(1), _BEYOND_LIMIT)
     #: Pending predictions of one instance, all models together.
-    predictions_per_instance: int = 1_000
+    predictions_per_instance: int = setting(1_000, integer(1), _BEYOND_LIMIT)
     #: Pairs of models that are compared; later pairs are not.
-    pairs_per_stream: int = 10
+    pairs_per_stream: int = setting(10, integer(1), "kept; further pairs beyond it are not compared")
     #: Versions of a model that are evaluated separately; a new one replaces the oldest.
-    versions_per_model: int = 5
+    versions_per_model: int = setting(
+        5, integer(1), "kept; beyond it the next version replaces the oldest one"
+    )
 
 
 #: Snapshots of all shards may take this share of a worker's time: the interval grows with their cost.
@@ -57,23 +90,28 @@ class WorkerConfig:
     """How a worker takes part in its group, and when it commits, snapshots and gives up; times in ms."""
 
     #: Consumer group, and the start of the transactional IDs.
-    group: str = "prequential"
+    group: str = setting(
+        "prequential",
+        TEXT,
+        "kept, because state belongs to partitions; but workers of the earlier group keep theirs: stop them "
+        "all before",
+    )
     #: The worker's name in the group (static membership), or `env:NAME`; null: a new member at each start.
-    instance_id: str | None = None
+    instance_id: str | None = setting(None, optional(TEXT), _AFTER_RESTART)
     #: Time without a heartbeat after which the partitions of a worker, ingest or notifier go to others.
-    session_timeout: int = 10_000
+    session_timeout: int = setting(10_000, SESSION, _AFTER_RESTART)
     #: How long a topic that was read to its end holds back the other topics of its shard.
-    grace: int = 100
+    grace: int = setting(100, DURATION, _AFTER_RESTART)
     #: Shortest time between two commits of a shard.
-    commit_every: int = 500
+    commit_every: int = setting(500, DURATION, _AFTER_RESTART)
     #: Shortest time between two snapshots of a shard.
-    snapshot_every: int = 10_000
+    snapshot_every: int = setting(10_000, DURATION, _AFTER_RESTART)
     #: Crashes at one record after which the shard skips it; null: never.
-    quarantine_after: int | None = 3
+    quarantine_after: int | None = setting(3, optional(integer(1)), _AFTER_RESTART)
     #: Partitions whose shards go on although retention deleted records that they needed.
-    accept_loss: tuple[int, ...] = ()
+    accept_loss: tuple[int, ...] = setting((), list_of(integer(0), empty=True), _AFTER_RESTART)
     #: Longest time for an orderly stop; after it the process exits with status 1.
-    stop_within: int = 10_000
+    stop_within: int = setting(10_000, DURATION, _AFTER_RESTART)
 
 
 @dataclass(frozen=True)
@@ -96,8 +134,14 @@ class Config:
     http: HttpConfig = field(default_factory=HttpConfig)
     worker: WorkerConfig = field(default_factory=WorkerConfig)
     #: By kind of file: how its rows become records; without one, columns have the names of our fields.
-    files: Mapping[str, tuple[RecordMapping, ...]] = field(default_factory=dict)
-    ingest: tuple[SourceConfig, ...] = field(default=(), hash=False)
+    files: Mapping[str, tuple[RecordMapping, ...]] = setting(
+        default_factory=dict, change="kept; it applies to replays"
+    )
+    ingest: tuple[SourceConfig, ...] = setting(
+        (),
+        change="kept; a new topic is read from its beginning, and others continue at their offsets",
+        hash=False,
+    )
     notify: NotifyConfig = field(default_factory=NotifyConfig)
 
     @property

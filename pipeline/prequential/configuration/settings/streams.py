@@ -10,7 +10,40 @@ from typing import Any, Union
 
 import msgspec
 from prequential.configuration.settings.durations import DEFAULT_BUDGET, MINUTE, WEEK
-from prequential.configuration.settings.stages import FINAL, INITIAL, evaluated, reported
+from prequential.configuration.settings.parsing import (
+    BUDGET,
+    CLASS,
+    CLUSTER,
+    COSTS,
+    DURATION,
+    FLAG,
+    LARGEST,
+    LEVEL,
+    PERIOD,
+    REFERENCE_EXTENT,
+    SEGMENT_KEYS,
+    SHARE,
+    SOME_SEGMENT_KEYS,
+    STAGE,
+    STAGE_PAIR,
+    ZONE,
+    integer,
+    known_name,
+    list_of,
+    number,
+    one_of,
+    optional,
+    real,
+)
+from prequential.configuration.settings.setting import (
+    InDigest,
+    OnChange,
+    first_setting,
+    setting,
+    settings_of,
+    unevaluated_setting,
+)
+from prequential.configuration.settings.stages import FINAL, INITIAL, evaluated, parse, reported
 from prequential.topics.errors import UsageError
 from prequential.topics.values import Indicators, array_of_text, set_of_indicators
 
@@ -22,8 +55,7 @@ DEFAULT_MEASURES = (
     "mae", "mse", "rmse", "r2",
 )  # fmt: skip
 
-#: Default of `top_k`, the number of most probable classes that may include the label: as usual for many
-#: classes (Russakovsky et al. 2015).
+#: The label may be among so many most probable classes: as usual for many classes (Russakovsky et al. 2015).
 TOP_K = 5
 
 #: The same for task `multilabel`, whose classes are sets of labels.
@@ -99,6 +131,31 @@ DEFAULT_DETECTORS = {
 OF_TASK: Any = None
 
 
+#: Each bin, segment, order and period has state of its own: a slip in its number must not take all memory.
+_MOST_BINS, _MOST_SEGMENTS, _MOST_ORDER, _MOST_BOOK_PERIODS = 10_000, 10_000, 1_000, 1_000
+
+#: Smallest and largest `alpha`: far more than a weighting needs, and sums of weights (1/α)^(b/B) are exact
+#: enough.
+_ALPHAS = 1e-6, 1e6
+
+_FROM_NOW_ON = "kept; counts from now on"
+_IN_MESSAGES = "kept; messages have it from now on"
+_IN_VERDICTS = "kept; verdicts use it from now on"
+_OF_COUNTED = "from now on, of what was counted as well"
+_NEW_PAIRS = "kept; pairs that are new are compared from now on"
+
+_QUANTILE = real(lambda value: 0 < value < 1, "a quantile above 0 and below 1, as 0.9")
+_CHANGE = real(lambda value: 0 < value <= LARGEST, "a rise above 0")
+_MARGIN = real(lambda value: 0 < value <= LARGEST, "a difference of two mean losses above 0, as 0.01")
+_TOLERANCE = real(lambda value: 0 <= value < 1, "a difference between two shares, from 0 to below 1")
+_DEVIATIONS = optional(number(1))
+
+
+def _either(losses: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The losses of all tasks, each once."""
+    return tuple(dict.fromkeys(loss for of_task in losses.values() for loss in of_task))
+
+
 @dataclass(frozen=True)
 class Objective:
     """What a stream's models are to keep: bounds of measures, and how the detector `harm` tests them."""
@@ -106,14 +163,14 @@ class Objective:
     #: By measure: the least, or of measures of which less is better the most, that is good enough.
     bounds: Mapping[str, float] = field(hash=False)
     #: How much worse than its bound a measure may be.
-    tolerance: float = 0.0
+    tolerance: float = setting(0.0, number(0))
     #: Probability that the test of a bound ever raises a false alarm in a sequence.
-    level: float = 0.01
+    level: float = setting(0.01, LEVEL)
     #: First outcomes of each sequence with which later measures are compared; a number also bounds the error
     #: rate; null: none.
-    reference: int | str | None = None
+    reference: int | str | None = setting(None, optional(REFERENCE_EXTENT))
     #: Model whose predictions of the same instances estimate errors that have no label; null: none.
-    estimate: str | None = None
+    estimate: str | None = setting(None, optional(CLASS))
 
 
 @dataclass(frozen=True)
@@ -121,13 +178,13 @@ class PeriodAlarmConfig:
     """Which periods raise an alarm before their labels are there; None: none does for this reason."""
 
     #: Standard deviations beyond which the signal `concept` of a period raises an alarm; null: never.
-    concept: float | None = 4.0
+    concept: float | None = setting(4.0, _DEVIATIONS, _FROM_NOW_ON)
     #: The same for the signal `delays`.
-    delays: float | None = 4.0
+    delays: float | None = setting(4.0, _DEVIATIONS, _FROM_NOW_ON)
     #: The same for the signal `inputs`.
-    inputs: float | None = 4.0
+    inputs: float | None = setting(4.0, _DEVIATIONS, _FROM_NOW_ON)
     #: Probability of missing the objective at which a period raises an alarm; null: never.
-    miss: float | None = 0.95
+    miss: float | None = setting(0.95, optional(SHARE), _FROM_NOW_ON)
 
 
 @dataclass(frozen=True)
@@ -135,13 +192,13 @@ class DisparityConfig:
     """Which measures must not differ between the segments of which keys; None: this isn't tested."""
 
     #: Keys whose segments are compared; those that `segments` lacks are added to it.
-    segments: tuple[str, ...] = ()
+    segments: tuple[str, ...] = setting((), SOME_SEGMENT_KEYS)
     #: `error`, `recall` and `selection_rate`, the last two of the positive class.
-    measures: tuple[str, ...] = DISPARITY_MEASURES
+    measures: tuple[str, ...] = setting(DISPARITY_MEASURES, list_of(one_of(DISPARITY_MEASURES)))
     #: Probability that a model without any disparity ever gets the verdict `differs`, in each stage.
-    level: float = 0.05
+    level: float = setting(0.05, LEVEL)
     #: Largest difference between segments that is no disparity.
-    tolerance: float = 0.0
+    tolerance: float = setting(0.0, _TOLERANCE)
 
 
 #: What records are keyed by.
@@ -153,112 +210,175 @@ class StreamConfig:
     """How the outcomes of one stream are evaluated: the settings of `defaults` or of its own section."""
 
     #: What labels are: classes, sets of labels, or numbers.
-    task: str = "classification"
+    task: str = first_setting("classification", one_of(TASKS), _FROM_NOW_ON, on_change=OnChange.REFUSE)
     #: Loss of one outcome in detectors and comparisons of `task: regression`.
-    loss: str = "absolute"
+    loss: str = first_setting("absolute", one_of(LOSSES), "kept; losses of outcomes from now on")
     #: Names by place: of classes in arrays of probabilities, or of labels in vectors of 0 and 1 with `task:
     #: multilabel`; null: records name them.
-    classes: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None = setting(
+        None, optional(list_of(CLASS)), "kept; arrays are read by it from now on"
+    )
     #: Class of `precision`, `recall`, `f1` and ranking; null: `true` or `1` where labels are booleans, or 0
     #: and 1.
-    positive_class: str | None = None
+    positive_class: str | None = first_setting(None, optional(CLASS), f"kept; measures of it {_OF_COUNTED}")
     #: `all`, `window:W` (outcomes), `fading:A` (factor above 0, at most 1), `decay:H` (half-life such as
     #: `1h`).
-    estimators: tuple[str, ...] = ("all", "window:1000", "fading:0.999")
+    estimators: tuple[str, ...] = first_setting(
+        ("all", "window:1000", "fading:0.999"), change="kept, in another order of messages"
+    )
     #: Measures that are computed and published; the default depends on the task.
-    measures: tuple[str, ...] = DEFAULT_MEASURES
+    measures: tuple[str, ...] = first_setting(DEFAULT_MEASURES, change=_IN_MESSAGES)
     #: Number of most probable classes that `top_k_accuracy` accepts.
-    top_k: int = TOP_K
+    top_k: int = setting(
+        TOP_K,
+        integer(1, MAX_CLASSES),
+        "kept; top_k_accuracy of outcomes from now on",
+        on_change=OnChange.BEGIN_EMPTY,
+    )
     #: Quantile that models predict, such as 0.9, for `pinball`; null: none.
-    quantile: float | None = None
+    quantile: float | None = setting(None, optional(_QUANTILE), f"kept; pinball by it {_OF_COUNTED}")
     #: Duration such as `1d` after which labels repeat, for `mase` and `rmsse`; null: none.
-    season: int | None = None
+    season: int | None = setting(
+        None,
+        optional(DURATION),
+        "kept; mase and rmsse of outcomes from now on",
+        on_change=OnChange.BEGIN_EMPTY,
+    )
     #: Cost of an outcome, by label and then by prediction; pairs that are not listed cost 0.
-    costs: Mapping[str, Mapping[str, float]] | None = field(default=None, hash=False)
+    costs: Mapping[str, Mapping[str, float]] | None = setting(
+        None,
+        optional(COSTS),
+        f"kept; measures of it {_OF_COUNTED}",
+        on_change=OnChange.BEGIN_EMPTY,
+        hash=False,
+    )
     #: Whether a cost is multiplied by the `value` of the label or the prediction.
-    cost_per_value: bool = False
+    cost_per_value: bool = setting(False, FLAG, "kept; costs by value of outcomes from now on")
     #: `initial`, `final`, `bins`, `intermediate`, `after:D` and `lead:D` with D up to `label_horizon`.
-    stages: tuple[str, ...] = (INITIAL, FINAL)
+    stages: tuple[str, ...] = first_setting(
+        (INITIAL, FINAL), list_of(STAGE, key=parse), "kept, in another order of messages"
+    )
     #: Whether `MODEL+temporal` is evaluated for each model with `y_proba`: corrected by the latest label.
-    temporal_correction: bool = False
+    temporal_correction: bool = first_setting(
+        False, FLAG, "kept; MODEL+temporal begins with records from now on"
+    )
     #: Baselines that are evaluated like models: `persistent`, `majority`, `random`.
-    baselines: tuple[str, ...] = ()
+    baselines: tuple[str, ...] = first_setting(
+        (), list_of(known_name("baseline", BASELINES), empty=True), "kept; MODEL@random needs no state"
+    )
     #: Keys of `segments` in records; models are also evaluated for each of their values.
-    segments: tuple[str, ...] = ()
+    segments: tuple[str, ...] = first_setting(
+        (), SEGMENT_KEYS, "kept; a new key applies to records from now on"
+    )
     #: Values of a key with a segment of their own; the others share `KEY=other`.
-    segments_per_key: int = 20
+    segments_per_key: int = first_setting(
+        20,
+        integer(1, _MOST_SEGMENTS),
+        "kept, but for values beyond it; new ones within it have segments of their own",
+    )
     #: Length of the periods of prediction time that are evaluated separately, such as `1d`, `1w` (from Monday
     #: on), `1mo` or `1q`; null: none.
-    period: int | None = None
+    period: int | None = first_setting(None, optional(PERIOD), "kept")
     #: Time zone whose days and hours periods are, such as `America/New_York`.
-    period_zone: str = "UTC"
+    period_zone: str = setting("UTC", ZONE, "kept")
     #: Share of the expected labels with which a period becomes final.
-    period_final_at: float = 0.99
+    period_final_at: float = first_setting(0.99, SHARE, _FROM_NOW_ON)
     #: Whether messages about periods report estimated performance.
-    expected: bool = True
+    expected: bool = first_setting(True, FLAG, "kept; estimates of periods appear from now on, or no more")
     #: Number of the newest whole periods that `expected_book` covers; null: as many as `label_horizon` has.
-    book_periods: int | None = None
-    period_alarms: PeriodAlarmConfig = PeriodAlarmConfig()
+    book_periods: int | None = setting(None, optional(integer(1, _MOST_BOOK_PERIODS)), _FROM_NOW_ON)
+    #: Bounds at which periods raise an alarm before their labels are there.
+    period_alarms: PeriodAlarmConfig = setting(PeriodAlarmConfig())
     #: What messages contain beyond measures: `confusion`, `per_class`, `intervals`, …
-    details: tuple[str, ...] = ()
+    details: tuple[str, ...] = first_setting(
+        (), list_of(known_name("detail", DETAILS), empty=True), _IN_MESSAGES
+    )
     #: Whether messages report label coverage and label latency.
-    coverage: bool = True
+    coverage: bool = first_setting(True, FLAG, _IN_MESSAGES)
     #: Labels in a row up to which the detail `dependence` reports increments.
-    dependence_order: int = 3
+    dependence_order: int = first_setting(3, integer(1, _MOST_ORDER), _IN_MESSAGES)
     #: Number of bins for the stages `bins` and `intermediate`.
-    bins: int = 10
+    bins: int = first_setting(10, integer(1, _MOST_BINS), "kept; counts where there are bins")
     #: How much more the initial prediction counts than the last bin in `intermediate`.
-    alpha: float = 2.0
+    alpha: float = first_setting(2.0, number(*_ALPHAS), "kept; intermediate is weighted by it from now on")
     #: Longest time from an instance to its label.
-    label_horizon: int = WEEK
+    label_horizon: int = first_setting(WEEK, DURATION, "kept; deadlines of pending predictions move with it")
     #: What records are keyed by; with `instance` the stream lies in all partitions (not in `defaults`).
-    key: str = BY_STREAM
+    key: str = setting(
+        BY_STREAM,
+        one_of(KEYS),
+        "kept by partition; what partitions know is merged from now on, or no more; instances that wait "
+        "meet their labels if producers go on keying these as before",
+        of_tables=False,
+    )
     #: Class of instances without a label when the horizon ends, such as `no_click`; null: predictions expire.
-    label_at_horizon: str | None = None
+    label_at_horizon: str | None = setting(
+        None, optional(CLASS), "kept; what reaches its horizon from now on goes by it"
+    )
     #: How long after an outcome duplicates and revisions are recognised.
-    settle: int = 5 * MINUTE
+    settle: int = first_setting(5 * MINUTE, DURATION, _FROM_NOW_ON)
     #: List of `detector`, `signal` and the parameters of the detector.
-    detectors: tuple[DetectorConfig, ...] = OF_TASK
+    detectors: tuple[DetectorConfig, ...] = first_setting(OF_TASK, change="kept")
     #: Outcomes of predictions made within this time count as one observation; null: `auto`, by day; or `off`.
-    cluster: int | None = None
+    cluster: int | None = setting(
+        None,
+        CLUSTER,
+        "kept; clusters of another length are collected from scratch, and open incidents are closed",
+    )
     #: Incidents of a model that are accepted without a lasting change; null: none are opened.
-    incident_budget: str | None = DEFAULT_BUDGET
+    incident_budget: str | None = setting(
+        DEFAULT_BUDGET, optional(BUDGET), "kept; incidents open by it from now on"
+    )
     #: The loss that incidents watch: `error`, `cost`, or that of a measure, such as `recall`.
-    incident_loss: str = "error"
+    incident_loss: str = setting(
+        "error",
+        one_of(_either(INCIDENT_LOSSES)),
+        "kept; the history behind incidents is collected from scratch",
+    )
     #: Pairs of models that are compared: `all`, `champion` (with each other one), `off`.
-    compare: str = "all"
+    compare: str = first_setting("all", one_of(COMPARE), _NEW_PAIRS)
     #: The model that `compare: champion` compares with the others.
-    champion: str | None = None
+    champion: str | None = first_setting(None, optional(CLASS), _NEW_PAIRS)
     #: Losses for comparisons: `error`, `log_loss`, `brier`, `cost`; for regression `error`, `absolute`,
     #: `squared`.
-    compare_losses: tuple[str, ...] = ("error",)
+    compare_losses: tuple[str, ...] = first_setting(
+        ("error",), list_of(one_of(_either(COMPARE_LOSSES))), "kept"
+    )
     #: Stages of one model that are compared with each other, such as `initial/final`.
-    compare_stages: tuple[str, ...] = ()
+    compare_stages: tuple[str, ...] = first_setting(
+        (), list_of(STAGE_PAIR, empty=True), "kept; pairs of stages that are new are compared from now on"
+    )
     #: Probability that a stream without any difference ever gets a verdict, per stage and segment.
-    compare_level: float = 0.05
+    compare_level: float = first_setting(0.05, LEVEL, _IN_VERDICTS)
     #: Models are `equivalent` once their losses differ by at most this much; null: there is no such verdict.
-    compare_margin: float | None = None
+    compare_margin: float | None = setting(None, optional(_MARGIN), _IN_VERDICTS)
     #: Level of `significant`: McNemar's test at a single look.
-    mcnemar_level: float = 0.01
+    mcnemar_level: float = first_setting(0.01, LEVEL, _IN_VERDICTS)
     #: Bounds of measures that models should keep, such as `{accuracy: 0.9, tolerance: 0.02}`.
-    objective: Objective | None = None
+    objective: Objective | None = first_setting(None, change="kept; its bounds hold from now on")
     #: Comparison of segments, such as `{segments: [region], measures: [error, recall]}`.
-    disparity: DisparityConfig | None = None
+    disparity: DisparityConfig | None = setting(None, change="kept; groups are compared by it from now on")
     #: Accepted false alarms of the stream, such as `1 per 30d`; sets thresholds that are not configured.
-    alarm_budget: str | None = None
+    alarm_budget: str | None = setting(
+        None, optional(BUDGET), "kept; thresholds that aren't configured follow from it from now on"
+    )
     #: Rise of the mean loss whose delay `prequential calibrate` reports.
-    alarm_change: float = 0.05
+    alarm_change: float = unevaluated_setting(
+        0.05, _CHANGE, "kept; it is what `prequential calibrate` reports of"
+    )
     #: `mark`: messages name the version at work; `separate`: each version is a model `MODEL:VERSION`.
-    versions: str = "mark"
+    versions: str = first_setting(
+        "mark", one_of(VERSIONS), "kept; versions that come from now on are evaluated so"
+    )
     #: Metrics and comparisons after so many outcomes; null: not by count.
-    emit_outcomes: int | None = 1000
+    emit_outcomes: int | None = unevaluated_setting(1000, optional(integer(1)), _IN_MESSAGES)
     #: Metrics when record time passes a multiple; null: not by time. In a replay of files the default is
     #: longer.
-    emit_every: int | None = 10_000
+    emit_every: int | None = unevaluated_setting(10_000, optional(DURATION), _IN_MESSAGES)
     #: The same for comparisons of models, and of segments.
-    emit_comparisons: int | None = MINUTE
+    emit_comparisons: int | None = unevaluated_setting(MINUTE, optional(DURATION), _IN_MESSAGES)
     #: Time without any record after which a worker publishes unpublished results; null: never.
-    emit_idle: int | None = 30_000
+    emit_idle: int | None = unevaluated_setting(30_000, optional(DURATION), _IN_MESSAGES)
     #: Whether the configuration sets them: where it doesn't, a replay of files has times of its own, and
     #: `evaluate` a number of outcomes.
     emit_outcomes_given: bool = field(default=False, compare=False)
@@ -370,11 +490,13 @@ class StreamConfig:
         So not of when there are messages, or of what `calibrate` reports. It is the `config` field of
         messages.
         """
-        left_out = ("emit_", "alarm_change")
-        settings = {name: value for name, value in asdict(self).items() if not name.startswith(left_out)}
-        for name in _LATER_SETTINGS:
-            if getattr(self, name) == getattr(_DEFAULTS, name):
-                del settings[name]
+        every_value = asdict(self)
+        settings = {
+            name: every_value[name]
+            for name, declared in settings_of(self).items()
+            if declared.in_digest is InDigest.ALWAYS
+            or (declared.in_digest is InDigest.IF_SET and getattr(self, name) != getattr(_DEFAULTS, name))
+        }
         if self.alarm_budget is None:  # whether thresholds are configured or the usual ones is the same
             for detector in settings["detectors"]:
                 del detector["fixed"]
@@ -383,15 +505,15 @@ class StreamConfig:
         return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
 
 
-#: The value of `cluster: off`.
-NO_CLUSTERS = 0
-
 #: What a stream has without a configuration.
 _DEFAULTS = StreamConfig()
 
-#: Settings that the first digests didn't have: configurations without them keep their digests.
-_LATER_SETTINGS = (
-    "label_at_horizon", "alarm_budget", "cluster", "incident_budget", "incident_loss", "period_alarms",
-    "period_zone", "disparity", "costs", "cost_per_value", "top_k", "quantile", "season",
-    "key", "compare_margin", "classes", "book_periods",
-)  # fmt: skip
+#: Settings by whose values outcomes are summed: a snapshot has them with its sums.
+SUMMED_BY = tuple(
+    name for name, declared in settings_of(StreamConfig).items() if declared.on_change is OnChange.BEGIN_EMPTY
+)
+
+#: Settings with other values of which a snapshot is refused.
+REFUSED_BY = tuple(
+    name for name, declared in settings_of(StreamConfig).items() if declared.on_change is OnChange.REFUSE
+)

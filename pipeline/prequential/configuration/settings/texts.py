@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 from prequential.configuration.settings import streams
+from prequential.configuration.settings.by_key import OF_STREAMS, key_of
 from prequential.configuration.settings.model import SECTIONS_OF_REST, Config
+from prequential.configuration.settings.setting import InDigest, settings_of
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.configuration.settings.values import CHANGED, plain_text, shown
 from prequential.topics.errors import is_secret
@@ -17,16 +19,12 @@ from prequential.topics.errors import is_secret
 def of_stream(config: StreamConfig) -> dict[str, Any]:
     """The settings of a stream by key, as in a file: `emit.every`, `period_alarms.miss`."""
     settings: dict[str, Any] = {}
-    for entry in fields(StreamConfig):
-        value = getattr(config, entry.name)
-        if not entry.compare:
-            continue
+    for name in settings_of(StreamConfig):
+        value = getattr(config, name)
         if isinstance(value, streams.PeriodAlarmConfig):
-            settings |= {
-                f"{entry.name}.{subfield.name}": getattr(value, subfield.name) for subfield in fields(value)
-            }
+            settings |= {f"{name}.{inner}": getattr(value, inner) for inner in settings_of(value)}
         else:
-            settings[entry.name.replace("emit_", "emit.")] = value
+            settings[key_of(name)] = value
     return settings
 
 
@@ -53,10 +51,6 @@ class ListedSettings(msgspec.Struct, frozen=True):
     settings: dict[str, str | list[str]]
 
 
-#: Keys of a stream that its digest (`StreamConfig.digest`) isn't of.
-_NOT_EVALUATED = ("emit.", "alarm_change")
-
-
 def texts(config: StreamConfig) -> dict[str, str | list[str]]:
     """The settings of a stream that its digest is of, by key: each as a text, or texts of a list's items.
 
@@ -67,7 +61,7 @@ def texts(config: StreamConfig) -> dict[str, str | list[str]]:
     return {
         key: text_of(key, value)
         for key, value in of_stream(config).items()
-        if not key.startswith(_NOT_EVALUATED)
+        if OF_STREAMS[key].in_digest is not InDigest.NEVER
     }
 
 

@@ -7,16 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from prequential.configuration.settings import streams
-from prequential.configuration.settings.durations import exact_duration, exact_period
+from prequential.configuration.settings.by_key import setting_of
 from prequential.configuration.settings.streams import DetectorConfig
 from prequential.topics.errors import is_secret
-
-#: Keys whose values are times in ms.
-DURATIONS = frozenset(
-    {"label_horizon", "settle", "period", "season", "emit.every", "emit.comparisons", "emit.idle", "cluster",
-     "worker.session_timeout", "worker.grace", "worker.commit_every",
-     "worker.snapshot_every", "worker.stop_within", "notify.timeout"}
-)  # fmt: skip
 
 #: Stands for the value of such a key, and for its change.
 HIDDEN, CHANGED = "(not shown)", "changed"
@@ -34,11 +27,10 @@ def shown(key: str, value: Any) -> str:
     """
     if is_secret(key):
         return HIDDEN
-    if key == "cluster" and value == streams.NO_CLUSTERS:
-        return "off"
-    if key in DURATIONS and value is not None:
-        return exact_period(value) if key.endswith("period") else exact_duration(value)
-    return plain_text(value)
+    values = setting_of(key).values
+    if value is None or values is None or values.text is None:
+        return plain_text(value)
+    return values.text(value)
 
 
 def plain_text(value: Any) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 from prequential.configuration.settings.stages import parse
-from prequential.configuration.settings.streams import StreamConfig
+from prequential.configuration.settings.streams import SUMMED_BY, StreamConfig
 from prequential.engine.compiled.calls import Repeated, Run, run
 from prequential.engine.compiled.kernel import Ints, Ints32, columns_of, zeros
 from prequential.engine.detectors.watch import WatchedRows, watches_of
@@ -185,15 +185,12 @@ class Plan(RowAllocator):
         self._number(source, rows, new_rows)
         if source.scored:
             self.score()
-        same_costs = self.config.costs == source.config.costs
-        same_top = self.config.top_k == source.config.top_k
-        same_season = not self.numbers or self.config.season == source.config.season
+        changed = [name for name in SUMMED_BY if getattr(self.config, name) != getattr(source.config, name)]
         estimators = {estimator.name: estimator for estimator in source.estimators}
         for estimator in self.estimators:
             if estimator.name in estimators:
                 former = estimators[estimator.name]
-                same = {"same_costs": same_costs, "same_top": same_top, "same_season": same_season}
-                estimator.adopt(former, rows, new_rows, **same)
+                estimator.adopt(former, rows, new_rows, changed)
                 if estimator.histogram is not None and former.histogram is None:
                     missing.append(("scores", estimator.name))
                 if estimator.residuals is not None and former.residuals is None:

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
+from prequential.configuration.settings.parsing import NO_CLUSTERS
 from prequential.configuration.settings.stages import FINAL, INITIAL
 from prequential.configuration.settings.stages import parse as parse_stage
-from prequential.configuration.settings.streams import NO_CLUSTERS, StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Bytes, Floats
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.estimators.score_histogram import SCORES

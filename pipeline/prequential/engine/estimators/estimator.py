@@ -8,7 +8,7 @@ reference has the first outcomes since.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,10 +30,9 @@ from prequential.engine.estimators.rows import (
     unrevised,
 )
 from prequential.engine.estimators.score_histogram import OF_SCORES
-from prequential.engine.tables import scores
-from prequential.engine.tables.outcomes import IN_TOP, OUTCOME, RANKED, JointCells, Log, keys_of, places_of
+from prequential.engine.tables.outcomes import OUTCOME, JointCells, Log, keys_of, places_of
 from prequential.engine.tables.rows import TableAttribute, copy_rows
-from prequential.engine.tables.scores import PARTS, SEASONS, WIDTH
+from prequential.engine.tables.scores import CLASS_PARTS, PARTS, WIDTH
 
 
 class ClusteredOutcomes(NamedTuple):
@@ -123,16 +122,12 @@ class Estimator:
         """Where the tables of all its payloads are; each has a row for each sequence."""
         return map(TableAttribute, self.accumulators())
 
-    def adopt(
-        self, source: Estimator, rows: Ints, new_rows: Ints, *, same_costs: bool = True,
-        same_top: bool = True,
-        same_season: bool = True,
-    ) -> None:  # fmt: skip
+    def adopt(self, source: Estimator, rows: Ints, new_rows: Ints, changed: Collection[str] = ()) -> None:
         """Copy `rows` of an estimator of the same name to `new_rows` of this one.
 
         The other one must not have capacity for more classes. If joint cells have numbers, those of
-        `new_rows` are there already. If costs differ, costs by value are left out. If `top_k` or `season`
-        differs, the scores that depend on it are left out.
+        `new_rows` are there already. Sums that depend on `changed` settings are left out: costs by value, and
+        the parts of scores that declare one of these.
         """
         self.widen()
         if self.joint.places and not source.joint.places:
@@ -150,10 +145,9 @@ class Estimator:
             for index, part in enumerate(PARTS, WIDTH) if self.numbers else ():
                 if self.sums.payload.kept <= index < source.sums.payload.kept:
                     self.sums.leave_out(new_rows, part.sums, part.flags, windows_only=True)
-            if not same_top:
-                self.sums.leave_out(new_rows, (scores.RANKED, scores.IN_TOP), RANKED | IN_TOP)
-            if not same_season:
-                self.sums.leave_out(new_rows, SEASONS.sums, SEASONS.flags)
+            for part in PARTS if self.numbers else CLASS_PARTS:
+                if part.setting in changed:
+                    self.sums.leave_out(new_rows, part.sums, part.flags)
         elif self.summed:
             self.sums.follow(self.cells, new_rows)
         for old, new in zip(source.pairs, self.pairs):
@@ -161,7 +155,7 @@ class Estimator:
         if self.histogram is not None and source.histogram is not None:
             self.histogram.adopt(source.histogram, rows, new_rows)
         if self.paid is not None:
-            if source.paid is not None and same_costs:
+            if source.paid is not None and "costs" not in changed:
                 self.paid.adopt(source.paid, rows, new_rows)
             else:
                 self.paid.start(self.cells, new_rows)

@@ -59,6 +59,8 @@ class Input(NamedTuple):
     of_sums: bool = False
     #: The sums that it is of, if only some streams have them: without these the first reason applies.
     part: ScorePart | None = None
+    #: The settings of streams that its measures depend on, by name.
+    settings: tuple[str, ...] = ()
 
 
 #: f(t): totals over the confusion matrix (`agreement.Totals`).
@@ -68,14 +70,20 @@ CLASSES = Input("classes", CLASSIFICATION, "c")
 #: f(s): totals over the labels of sets (`label_sets.LabelTotals`).
 LABEL_SETS = Input("sets of labels", MULTILABEL, "s")
 #: f(b): the positive class against all others (`per_class.Binary`).
-POSITIVE = Input("positive class", CLASSIFICATION, "b", (NO_POSITIVE_CLASS,))
+POSITIVE = Input(
+    "positive class", CLASSIFICATION, "b", (NO_POSITIVE_CLASS,), settings=("positive_class",)
+)  # fmt: skip
 #: f(k): the costs of outcomes (`costs.Paid`).
-COSTS = Input("costs", CLASSIFICATION, "k", (NO_COSTS, NO_VALUES))
+COSTS = Input(
+    "costs", CLASSIFICATION, "k", (NO_COSTS, NO_VALUES), settings=("costs", "cost_per_value")
+)  # fmt: skip
 #: f(sums): sums of scores (`engine.tables.scores`), of predicted probabilities or of weights.
 PROBABILITIES = Input("probabilities", CLASSIFICATION, "sums", (NO_PROBABILITIES,), of_sums=True)
 PROPENSITIES = Input("propensities", CLASSIFICATION, "sums", (NO_PROPENSITY,), of_sums=True)
 #: f(sums): sums of scores, of the rank of the label's probability among those of its prediction.
-TOP = Input("ranks of labels", CLASSIFICATION, "sums", (NO_PROBABILITIES,), of_sums=True)
+TOP = Input(
+    "ranks of labels", CLASSIFICATION, "sums", (NO_PROBABILITIES,), of_sums=True, settings=("top_k",)
+)  # fmt: skip
 #: f(r): outcomes by their score, p(positive class) (`probabilistic.Ranks`).
 RANKS = Input("ranks", CLASSIFICATION, "r", (NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_RANKS), of_sums=True)
 #: f(sums): sums of errors. See `SPREAD` for f(sums, spread), with Σ(y - ȳ)² of the labels in memory.
@@ -84,10 +92,14 @@ NUMBERS = Input("numbers", REGRESSION, "sums", of_sums=True)
 #: of the scores of predicted quantiles.
 RELATIVES = Input("numbers by size", REGRESSION, "sums", of_sums=True)
 INTERVALS = Input("intervals", REGRESSION, "sums", (NO_INTERVALS,), True, scores.OF_INTERVALS)
-SEASONS = Input("seasonal baselines", REGRESSION, "sums", (NO_SEASON,), True, scores.SEASONS)
+SEASONS = Input(
+    "seasonal baselines", REGRESSION, "sums", (NO_SEASON,), True, scores.SEASONS, ("season",)
+)  # fmt: skip
 QUANTILE_SETS = Input("sets of quantiles", REGRESSION, "sums", (NO_QUANTILE_SETS,), True, scores.OF_QUANTILES)
 #: f(sums, quantile): sums of errors, and the quantile that predictions are, above 0 and below 1.
-QUANTILES = Input("quantiles", REGRESSION, "sums, quantile", (NO_QUANTILE,), of_sums=True)
+QUANTILES = Input(
+    "quantiles", REGRESSION, "sums, quantile", (NO_QUANTILE,), of_sums=True, settings=("quantile",)
+)  # fmt: skip
 SPREAD = Input("numbers and their spread", REGRESSION, "sums, spread", of_sums=True)
 
 #: Which values are better: larger ones, smaller ones, those nearer to 0.

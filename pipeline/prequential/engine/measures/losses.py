@@ -19,13 +19,6 @@ from prequential.engine.tables.streams import ONE, TRUE, name_hash
 ERROR, ABSOLUTE, SQUARED = INDEX["error"], INDEX["mae"], INDEX["mse"]
 COST, PRECISION, RECALL = INDEX["cost"], INDEX["precision"], INDEX["recall"]
 
-#: Settings that losses depend on, by name.
-_SETTINGS = {
-    "cost": ("costs", "cost_per_value"),
-    "pinball": ("quantile",), "top_k_accuracy": ("top_k",),
-    **dict.fromkeys(("precision", "recall", "specificity"), ("positive_class",)),
-}  # fmt: skip
-
 #: Columns of losses that are 0 or 1.
 BINARY = frozenset(
     INDEX[name] for name in ("error", "precision", "recall", "specificity", "interval_coverage")
@@ -47,7 +40,7 @@ def column_of(config: StreamConfig, name: str) -> int:
 def identity_of(config: StreamConfig) -> int:
     """63 bits that stand for the loss that a stream's incidents watch, and for its settings."""
     name = config.incident_loss
-    settings = [getattr(config, setting) for setting in _SETTINGS.get(name, ())]
+    settings = [getattr(config, setting) for setting in MEASURES[name].inputs.settings]
     return name_hash(json.dumps([column_of(config, name), settings], sort_keys=True)) >> 1
 
 

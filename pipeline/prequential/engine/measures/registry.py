@@ -22,7 +22,7 @@ from prequential.engine.measures import (
     regression,
 )
 from prequential.engine.measures.declaration import DECLARED, Input, Loss, Measure, source_of
-from prequential.engine.tables.scores import PARTS, SEASONS, ScorePart
+from prequential.engine.tables.scores import PARTS, ScorePart
 from prequential.topics.messages import NUMBERS, NUMBERS_OF_KIND
 
 #: Modules that declare measures, in the order of their columns; measures of other modules follow.
@@ -135,7 +135,7 @@ def _parts_of(measures: Iterable[str]) -> set[ScorePart]:
 def parts_asked(config: StreamConfig) -> set[ScorePart]:
     """The parts of scores for regression that a measure, a signal or a bound needs."""
     parts = set() if config.has_classes else _parts_of(config.asked_measures)
-    return parts if config.season is not None else parts - {SEASONS}
+    return {part for part in parts if not part.setting or getattr(config, part.setting) is not None}
 
 
 def fields_read(config: StreamConfig) -> frozenset[str]:

@@ -17,7 +17,13 @@ import numpy as np
 from prequential.configuration.settings.durations import shown_period
 from prequential.configuration.settings.stages import INITIAL
 from prequential.configuration.settings.stages import parse as parse_stage
-from prequential.configuration.settings.streams import DetectorConfig, DisparityConfig, StreamConfig
+from prequential.configuration.settings.streams import (
+    REFUSED_BY,
+    SUMMED_BY,
+    DetectorConfig,
+    DisparityConfig,
+    StreamConfig,
+)
 from prequential.engine.catalog.catalog import NO_CLASS_NAME
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.streams import Entity, Stream
@@ -107,12 +113,12 @@ class _Restoring:
     def _stream(self, saved: dict[str, Any]) -> None:
         catalog, arrays = self._catalog, self._arrays
         stream = catalog.add_stream(saved["name"], baselines=False)
-        task = stream.config.task
-        if saved["task"] != task:
-            raise WorkError(
-                f"stream {stream.name!r} was of task {saved['task']}, and its configuration has {task}: "
-                "its pending predictions can't be converted; give the stream another name"
-            )
+        for name in REFUSED_BY:
+            if saved[name] != (now := getattr(stream.config, name)):
+                raise WorkError(
+                    f"stream {stream.name!r} was of {name} {saved[name]}, and its configuration has {now}: "
+                    "its pending predictions can't be converted; give the stream another name"
+                )
         code = stream.code
         for name in saved["classes"]:
             catalog.add_class(stream, name)
@@ -332,10 +338,10 @@ class _Restoring:
         """A saved plan with its tables."""
         config = replace(
             StreamConfig(), task=saved["task"], loss=saved["loss"], estimators=tuple(saved["estimators"]),
-            top_k=saved["top_k"], costs=saved["costs"], cost_per_value=saved["costs"] is not None,
             details=tuple(saved["details"]), measures=tuple(saved["measures"]),
             detectors=tuple(DetectorConfig(**detector) for detector in saved["detectors"]),
-            season=saved.get("season"),
+            cost_per_value=saved["costs"] is not None,
+            **{name: saved[name] for name in SUMMED_BY if name in saved},  # earlier versions had fewer
         )  # fmt: skip
         if disparity := saved.get("disparity"):
             keys, measures, positive = disparity

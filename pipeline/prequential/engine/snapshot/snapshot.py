@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import REFUSED_BY, SUMMED_BY
 from prequential.engine.compiled import ids
 from prequential.engine.compiled.kernel import Ints, tables_of, with_tables
 from prequential.engine.delay import latency
@@ -175,7 +176,8 @@ def _head(state: ShardState) -> dict[str, Any]:
         "remembered": state.remembered,
         "streams": [
             {
-                "name": stream.name, "task": stream.config.task, "horizon": stream.config.label_horizon,
+                "name": stream.name, **{name: getattr(stream.config, name) for name in REFUSED_BY},
+                "horizon": stream.config.label_horizon,
                 "classes": list(stream.class_names), "segments": list(stream.config.segments),
                 "values": [list(values) for values in stream.values],
                 "values_came": [list(times) for times in stream.values_came],
@@ -204,7 +206,7 @@ def _head(state: ShardState) -> dict[str, Any]:
                 "detectors": [asdict(detector) for detector in every_detector(plan.config)],
                 "capacity": plan.capacity, "places": plan.joint.places,
                 "rows": plan.rows, "scored": plan.scored,
-                "top_k": plan.config.top_k, "season": plan.config.season,
+                **{name: getattr(plan.config, name) for name in SUMMED_BY},
                 "costs": plan.config.costs if plan.config.cost_per_value else None,
                 "reference": None if plan.reference is None else plan.reference.extent,
                 "disparity": None if plan.groups is None else plan.groups.subject,

@@ -140,7 +140,7 @@ ERROR, VALUE, WIDTH, BASELINE, INTERVAL_SCORE, OWN_WEIGHT = range(6)
 
 
 class ScorePart(NamedTuple):
-    """Sums for regression that only some measures need: estimators keep a number of each outcome for them."""
+    """Sums that only some measures need; of regression, estimators keep a number of each outcome for them."""
 
     #: Places of the sums, first that of the outcomes that have the number, or of their weight.
     sums: tuple[int, ...]
@@ -148,17 +148,22 @@ class ScorePart(NamedTuple):
     flags: int
     #: The fields of predictions that it is computed from.
     reads: tuple[str, ...] = ()
+    #: The setting of streams by which an outcome has the number; with another value the sums begin empty.
+    setting: str = ""
 
 
 OF_INTERVALS = ScorePart(
     (INTERVALS, COVERED, WIDTHS), outcomes.INTERVAL | outcomes.COVERED, ("y_lower", "y_upper")
 )
-SEASONS = ScorePart(tuple(range(SEASONAL, BASELINE_SQUARED + 1)), outcomes.SEASONAL)
+SEASONS = ScorePart(tuple(range(SEASONAL, BASELINE_SQUARED + 1)), outcomes.SEASONAL, setting="season")
 OF_QUANTILES = ScorePart((QUANTILE_SETS, INTERVAL_SCORES), outcomes.OF_QUANTILES, ("quantiles",))
 OF_WEIGHTS = ScorePart((WEIGHTS, WEIGHTED_ERRORS), outcomes.WEIGHTED, ("weight",))
 
-#: In the order of the outcomes' numbers.
+#: For regression, in the order of the outcomes' numbers.
 PARTS = OF_INTERVALS, SEASONS, OF_QUANTILES, OF_WEIGHTS
+
+#: For classification, which keeps a number of each outcome for all of them.
+CLASS_PARTS = (ScorePart((RANKED, IN_TOP), outcomes.RANKED | outcomes.IN_TOP, setting="top_k"),)
 
 #: Where `NUMBERS` has these fields.
 _LOWER, _UPPER, _WEIGHT = map(list(NUMBERS).index, ("y_lower", "y_upper", "weight"))
