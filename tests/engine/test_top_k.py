@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import give
 from oracle_cases import lab, pred
 from prequential.configuration.settings.streams import TOP_K, StreamConfig
 from sklearn.metrics import top_k_accuracy_score
@@ -65,6 +66,15 @@ def test_another_k_counts_from_now_on() -> None:
         for one in said_of(successor_of(shard, config)).values():
             assert one.measures.get("top_k_accuracy", one.undefined.get("top_k_accuracy")) == expected
             assert one.measures["accuracy"] == 0.0
+
+
+@pytest.mark.parametrize("label", [None, "a"])
+def test_a_label_from_before_another_k_takes_nothing_out(label: str | None) -> None:
+    proba = {"a": 0.75, "b": 0.25}
+    records = [row for i in range(4) for row in outcome(i, "b", proba)]
+    shard = successor_of(shard_of(*records, config=STREAM), replace(STREAM, top_k=1))
+    give(shard, *outcome(5, "a", proba), lab(2, 20, label), *outcome(6, "b", proba))
+    assert said_of(shard)["all"].measures["top_k_accuracy"] == 0.5
 
 
 def test_settings_that_nobody_changed_leave_digests_as_they_were() -> None:

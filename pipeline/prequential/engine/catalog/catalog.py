@@ -20,6 +20,7 @@ from prequential.engine.compiled.kernel import as_columns, grown, records, zeros
 from prequential.engine.estimators.naming import CORRECTED_SUFFIX
 from prequential.engine.tables import streams as tables
 from prequential.engine.tables.rows import Key, RowAllocator, StateTable
+from prequential.engine.tables.scores import SettingValues
 from prequential.engine.tables.streams import Registry
 from prequential.topics.errors import Fault, existing
 
@@ -28,7 +29,7 @@ NO_CLASS_NAME = "@none"
 
 #: Schemas of a registry's tables: of records, and of single columns.
 _OF_RECORDS = tables.Streams, tables.Classes, tables.LabelPairs, tables.Entities
-_SCHEMAS: tuple[Any, ...] = (*_OF_RECORDS, tables.SegmentRows, tables.Ages)
+_SCHEMAS: tuple[Any, ...] = (*_OF_RECORDS, tables.SegmentRows, tables.Ages, SettingValues)
 
 
 class Catalog:
@@ -110,7 +111,10 @@ class Catalog:
         self.by_name[name] = stream
         registry = self.registry
         if stream.code >= len(registry.streams.clock):
-            self.registry = registry = registry._replace(streams=grown(registry.streams, stream.code + 1))
+            streams, settings = (
+                grown(table, stream.code + 1) for table in (registry.streams, registry.settings)
+            )
+            self.registry = registry._replace(streams=streams, settings=settings)
         self._set_up(stream)
         if config.costs:
             self.prices.add(stream)
@@ -161,7 +165,7 @@ class Catalog:
         start = self._ages.allocate(len(ages))
         self.registry = self.registry._replace(ages=grown(self.registry.ages, self._ages.rows + 1))
         self.registry.ages.age[start : start + len(ages)] = ages
-        write_settings(self.columns.streams, stream, start)
+        write_settings(self.columns, stream, start)
         self._make_class_room(stream, 2)
 
     # ---- classes

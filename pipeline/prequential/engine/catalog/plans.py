@@ -206,7 +206,7 @@ class Plan(RowAllocator):
         for watch in self.watches:
             if watch.key in watches:
                 copy_rows(watches[watch.key].table, rows, watch.table, new_rows)
-                watch.signal.adopt(watches[watch.key].signal, rows, new_rows)
+                watch.signal.adopt(watches[watch.key].signal, rows, new_rows, changed)
             elif self.watched and source.watched:
                 missing.append(("detector", f"{watch.config.detector} on {watch.config.signal}"))
         if self.groups is not None:

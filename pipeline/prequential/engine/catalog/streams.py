@@ -18,15 +18,15 @@ from prequential.engine.measures import per_class
 from prequential.engine.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
 from prequential.engine.measures.registry import (
     OF_PROBABILITIES,
-    OF_TOP,
     OF_WEIGHTS,
     fields_read,
     numbers_read,
     parts_asked,
+    parts_read,
 )
 from prequential.engine.tables.scores import SEASONS
 from prequential.engine.tables.store import NO_CLASS
-from prequential.engine.tables.streams import Registry, Streams, name_hash
+from prequential.engine.tables.streams import Registry, name_hash
 from prequential.topics.values import labels_of
 
 #: The value that all segment values beyond the limit of their key share, and all versions beyond the limit.
@@ -177,9 +177,9 @@ def _expects(config: StreamConfig) -> bool:
     return config.task != "regression" and config.period is not None and config.expected
 
 
-def write_settings(s: Streams, stream: Stream, ages: int) -> None:
-    """Write a stream's settings to its row; its stages at an age begin at row `ages` of their table."""
-    config, code = stream.config, stream.code
+def write_settings(registry: Registry, stream: Stream, ages: int) -> None:
+    """Write a stream's settings to its rows; its stages at an age begin at row `ages` of their table."""
+    s, config, code = registry.streams, stream.config, stream.code
     numbers = config.task == "regression"
     s.name[code] = name_hash(stream.name)
     s.horizon[code], s.settle[code] = config.label_horizon, config.settle
@@ -197,8 +197,9 @@ def write_settings(s: Streams, stream: Stream, ages: int) -> None:
     s.reads[code], s.quantiles[code] = stream.reads, "quantiles" in stream.fields
     s.valued[code], s.quantile[code] = "value" in stream.fields, config.quantile or 0.0
     s.season[code] = config.season or 0 if SEASONS in parts_asked(config) else 0
-    ranks = not numbers and not {*config.asked_measures, config.incident_loss}.isdisjoint(OF_TOP)
-    s.top[code] = config.top_k if ranks else 0
+    read = {part.setting for part in parts_read(config)}
+    for name, values in registry.settings._asdict().items():
+        values[code] = getattr(config, name) if name in read else 0
     s.initial[code], s.final[code], s.bins[code] = stream.initial, stream.final, stream.bins
     s.keys[code], s.slots[code] = len(config.segments), config.segments_per_key + 1
     s.emit_outcomes[code] = config.emit_outcomes or 0

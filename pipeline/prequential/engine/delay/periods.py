@@ -10,7 +10,7 @@ found by hashing (period, cell). Sums of scores are rows of a third table, for p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -104,6 +104,14 @@ def new_periods() -> PeriodTables:
     cells = loops.zeros(Cells, rows, stakes=0)._replace(rests=np.zeros((rows, 0, scores.RESTS_OF_COSTS)))
     used = np.array([1, 0], dtype=np.int64)
     return PeriodTables(calendars.new_calendars(), models, pool, periods, cell_pool, cells, sums, used)
+
+
+def leave_out(tables: PeriodTables, models: Ints, places: Sequence[int]) -> None:
+    """Clear these places of the sums of all periods of models, (n,) rows."""
+    rows = tables.periods.sums[np.isin(tables.pool.owner, models)]
+    rows = rows[rows > 0]
+    tables.sums.sums[rows[:, None], np.array(places, dtype=np.int64)] = 0.0
+    tables.sums.rests[rows[:, None], np.array(places, dtype=np.int64)] = 0.0
 
 
 def tables(periods: PeriodTables) -> Iterator[StateTable]:

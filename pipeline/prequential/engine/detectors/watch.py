@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -219,10 +219,13 @@ class Signal:
         if self._estimator is not None:
             yield from self._estimator.attributes()
 
-    def adopt(self, source: Signal, rows: Ints, new_rows: Ints) -> None:
-        """Copy `rows` of a signal of the same name to `new_rows` of this one."""
+    def adopt(self, source: Signal, rows: Ints, new_rows: Ints, changed: Collection[str] = ()) -> None:
+        """Copy `rows` of a signal of the same name to `new_rows` of this one.
+
+        What depends on `changed` settings is left out, as in `Estimator.adopt`.
+        """
         if self._estimator is not None and source._estimator is not None:
-            self._estimator.adopt(source._estimator, rows, new_rows)
+            self._estimator.adopt(source._estimator, rows, new_rows, changed)
             return
         for old, new in zip(source.attributes(), self.attributes()):
             copy_rows(old.table, rows, new.table, new_rows)

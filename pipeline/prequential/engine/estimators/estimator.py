@@ -32,7 +32,7 @@ from prequential.engine.estimators.rows import (
 from prequential.engine.estimators.score_histogram import OF_SCORES
 from prequential.engine.tables.outcomes import OUTCOME, JointCells, Log, keys_of, places_of
 from prequential.engine.tables.rows import TableAttribute, copy_rows
-from prequential.engine.tables.scores import CLASS_PARTS, PARTS, WIDTH
+from prequential.engine.tables.scores import CLASS_PARTS, NUMBERED, PARTS, WIDTH
 
 
 class ClusteredOutcomes(NamedTuple):
@@ -142,7 +142,7 @@ class Estimator:
             self.cells.adopt_recoded(source.cells, rows, new_rows, np.arange(len(moved)), moved)
         if source.summed:
             self.sums.adopt(source.sums, rows, new_rows)
-            for index, part in enumerate(PARTS, WIDTH) if self.numbers else ():
+            for index, part in enumerate(NUMBERED, WIDTH) if self.numbers else ():
                 if self.sums.payload.kept <= index < source.sums.payload.kept:
                     self.sums.leave_out(new_rows, part.sums, part.flags, windows_only=True)
             for part in PARTS if self.numbers else CLASS_PARTS:
@@ -191,6 +191,10 @@ class Estimator:
         if self.histogram is None:
             return None
         return self.histogram.counted(np.array([sequence])).cells[0]
+
+    def scores_of(self, sequence: int) -> Floats | None:
+        """A sequence's sums of scores (`engine.tables.scores`), (width,); None: it has none."""
+        return self.sums.summed(np.array([sequence]))[0] if self.summed else None
 
     def residuals_of(self, sequence: int) -> Floats | None:
         """A sequence's bins of residuals by prediction, (bins, columns); None: it has none."""

@@ -139,23 +139,20 @@ def score(
 
     Log loss is -ln p(label), and Brier's score is Σ_c (p(c) - [c = label])²; a class that the record doesn't
     name has p = 0. For regression, the error is prediction - label. The weight is 1/π, where π is the
-    probability that the instance gets a label. If the stream's `top` is set, the label's probability is
-    ranked. If the prediction has quantiles or a seasonal baseline, their score and its error are filled in;
-    `score_numbers` fills in what its further numbers give.
+    probability that the instance gets a label. If the stream has a value of `top_k`, the label's probability
+    is ranked. If the prediction has quantiles, their score is filled in; `score_numbers` fills in what its
+    further numbers give.
     """
     columns.scored[row] = 0
     streams, classes = registry.streams, registry.classes
+    by_settings = store.labels.completed[store.instances.label[slot]] >= streams.settings_since[stream]
     predictions, probabilities = store.predictions, store.probabilities
     if streams.regression[stream]:
         y = store.labels.number[store.instances.label[slot]]
         columns.scored[row] = outcomes.SCORED
         columns.error[row] = store.values.number[prediction, 0] - y
         columns.value[row] = y
-        if streams.reads[stream]:
-            score_numbers(columns, row, streams.reads[stream], store.values.numbers, prediction, y)
-        if streams.season[stream] and store.values.season[prediction, stores.FOUND] > 0.0:
-            columns.scored[row] |= outcomes.SEASONAL
-            columns.brier[row] = store.values.season[prediction, stores.BASELINE] - y
+        score_numbers(columns, row, registry, stream, store.values, prediction, y, by_settings)
         if streams.quantiles[stream] and predictions.probabilities[prediction]:
             columns.scored[row] |= outcomes.OF_QUANTILES
             columns.log_loss[row] = interval_score(probabilities, predictions.probabilities[prediction], y)
@@ -188,10 +185,11 @@ def score(
             columns.scored[row] |= outcomes.NO_POSITIVE
         elif positive == ONE_HASH and not streams.positive[stream]:
             columns.scored[row] |= outcomes.POSITIVE_IS_ONE
-        if streams.top[stream]:
+        top = registry.settings.top_k[stream]
+        if by_settings and top > 0.0:
             columns.scored[row] |= outcomes.RANKED
             first = predictions.probabilities[prediction]
-            share = top_share(probabilities, first, p_label, streams.top[stream]) if named else 0.0
+            share = top_share(probabilities, first, p_label, top) if named else 0.0
             if share >= 1.0:
                 columns.scored[row] |= outcomes.IN_TOP
             columns.width[row] = share if share < 1.0 else 0.0
@@ -216,7 +214,7 @@ def interval_score(quantiles: Probabilities, first: int, y: float) -> float:
 
 
 @inner
-def top_share(probabilities: Probabilities, first: int, p_label: float, k: int) -> float:
+def top_share(probabilities: Probabilities, first: int, p_label: float, k: float) -> float:
     """Share of all orders of equal probabilities in which a class is among the first k.
 
     The class is in the list from row `first` on, and `p_label` is its probability. If L probabilities are

@@ -15,11 +15,13 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from prequential.engine.compiled.kernel import Function, inner
+from prequential.engine.compiled.kernel import Floats, Function, inner
 from prequential.engine.tables import scores
 from prequential.engine.tables.scores import ScorePart
+
+DetailFunction = TypeVar("DetailFunction", bound=Callable[[Floats], dict[str, Any]])
 
 #: Reasons by code; code 0: there is a value (`docs/reference/measures.md`).
 REASONS: tuple[str, ...] = (
@@ -27,7 +29,7 @@ REASONS: tuple[str, ...] = (
     "no_negatives", "zero_denominator", "no_positive_class", "no_probabilities", "no_propensity",
     "no_ranks", "not_regression", "not_classification", "no_label_known",
     "no_costs", "faded", "no_values", "no_intervals", "no_quantile", "by_partition",
-    "too_few", "not_multilabel", "no_season", "no_quantile_sets",
+    "too_few", "not_multilabel", "no_season", "no_quantile_sets", "no_setting",
 )  # fmt: skip
 
 (
@@ -35,6 +37,7 @@ REASONS: tuple[str, ...] = (
     ZERO_DENOMINATOR, NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_PROPENSITY, NO_RANKS,
     NOT_REGRESSION, NOT_CLASSIFICATION, NO_LABEL_KNOWN, NO_COSTS, FADED,
     NO_VALUES, NO_INTERVALS, NO_QUANTILE, BY_PARTITION, TOO_FEW, NOT_MULTILABEL, NO_SEASON, NO_QUANTILE_SETS,
+    NO_SETTING,
 ) = range(len(REASONS))  # fmt: skip
 
 #: Instead of the code of the positive class: no outcome has it yet; there is no positive class.
@@ -82,7 +85,7 @@ PROBABILITIES = Input("probabilities", CLASSIFICATION, "sums", (NO_PROBABILITIES
 PROPENSITIES = Input("propensities", CLASSIFICATION, "sums", (NO_PROPENSITY,), of_sums=True)
 #: f(sums): sums of scores, of the rank of the label's probability among those of its prediction.
 TOP = Input(
-    "ranks of labels", CLASSIFICATION, "sums", (NO_PROBABILITIES,), of_sums=True, settings=("top_k",)
+    "ranks of labels", CLASSIFICATION, "sums", (NO_PROBABILITIES,), True, scores.OF_TOP, ("top_k",)
 )  # fmt: skip
 #: f(r): outcomes by their score, p(positive class) (`probabilistic.Ranks`).
 RANKS = Input("ranks", CLASSIFICATION, "r", (NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_RANKS), of_sums=True)
@@ -212,6 +215,32 @@ class Measure(NamedTuple):
         if self.better == MORE:
             return value - bound
         return bound - (abs(value) if self.better == NEARER else value)
+
+
+class SumDetail(NamedTuple):
+    """A detail of messages that is read from sums of scores for regression, see `detail`."""
+
+    part: ScorePart
+    #: f(sums): the field of the message.
+    function: Callable[[Floats], dict[str, Any]]
+
+
+#: The declared details, by name.
+SUM_DETAILS: dict[str, SumDetail] = {}
+
+
+def detail(part: ScorePart) -> Callable[[DetailFunction], DetailFunction]:
+    """Declare a detail of messages: the function below, by its name, of the sums of a part for regression.
+
+    Messages have it if `details` lists it and an outcome in memory has what the part is about. The function
+    isn't compiled.
+    """
+
+    def declare(function: DetailFunction) -> DetailFunction:
+        SUM_DETAILS[function.__name__] = SumDetail(part, function)
+        return function
+
+    return declare
 
 
 def source_of(function: Callable[..., Any]) -> tuple[str, int]:

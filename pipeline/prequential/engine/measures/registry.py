@@ -22,7 +22,7 @@ from prequential.engine.measures import (
     regression,
 )
 from prequential.engine.measures.declaration import DECLARED, Input, Loss, Measure, source_of
-from prequential.engine.tables.scores import PARTS, ScorePart
+from prequential.engine.tables.scores import NUMBERED, ScorePart
 from prequential.topics.messages import NUMBERS, NUMBERS_OF_KIND
 
 #: Modules that declare measures, in the order of their columns; measures of other modules follow.
@@ -138,6 +138,13 @@ def parts_asked(config: StreamConfig) -> set[ScorePart]:
     return {part for part in parts if not part.setting or getattr(config, part.setting) is not None}
 
 
+def parts_read(config: StreamConfig) -> set[ScorePart]:
+    """The parts of scores that a measure, a signal, a bound or the loss of incidents needs, with any task."""
+    measures = (MEASURES[name] for name in (*config.asked_measures, config.incident_loss) if name in MEASURES)
+    parts = _parts_of(measure.name for measure in measures if measure.fits(config.task))
+    return {part for part in parts if not part.setting or getattr(config, part.setting) is not None}
+
+
 def fields_read(config: StreamConfig) -> frozenset[str]:
     """The fields of records that mean something to a stream; the other optional ones of these are ignored.
 
@@ -150,8 +157,7 @@ def fields_read(config: StreamConfig) -> frozenset[str]:
         return frozenset(
             name for name, number in NUMBERS.items() if number.key and getattr(config, number.key)
         )
-    parts = _parts_of((*config.asked_measures, config.incident_loss))
-    return frozenset(name for part in parts for name in part.reads)
+    return frozenset(name for part in parts_read(config) for name in part.reads)
 
 
 def all_fields_read(config: Config) -> frozenset[str]:
@@ -175,9 +181,10 @@ OF_KIND = np.array([numbers_read(frozenset(numbers)) for numbers in NUMBERS_OF_K
 def extends_scores(config: StreamConfig) -> int:
     """How many values more than usual estimators keep of each outcome.
 
-    For classification, this is a share of ties. For regression, there is one for each of `PARTS`, up to the
-    last one that is needed.
+    For classification, this is a share of ties. For regression, there is one for each of `NUMBERED`, up to
+    the last one that is needed.
     """
     if config.has_classes:
         return int(not config.asked_measures.isdisjoint(OF_TOP))
-    return max((1 + PARTS.index(part) for part in parts_asked(config)), default=0)
+    asked = parts_asked(config)
+    return max((1 + index for index, part in enumerate(NUMBERED) if part in asked), default=0)

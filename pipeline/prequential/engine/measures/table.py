@@ -18,7 +18,7 @@ from prequential.engine.measures.per_class import ClassCells, Positives, binary,
 from prequential.engine.measures.registry import INDEX, MEASURES, made_of
 from prequential.engine.tables import outcomes
 from prequential.engine.tables.outcomes import JointCells
-from prequential.engine.tables.scores import NO_WEIGHT, SCORED
+from prequential.engine.tables.scores import NO_WEIGHT, PARTS, SCORED
 
 # ---- a line for each measure
 
@@ -93,7 +93,7 @@ _put_numbers = _loop(
         (f"if sums[{source.part.sums[0]}] >= NOTHING:", *_within(*_computed(source)),
          "else:", *_within(*_refused(str(source.absent[0]), source)))
         for source in dict.fromkeys(measure.inputs for measure in MEASURES.values())
-        if source.part is not None
+        if source.part in PARTS
     ),
     "if quantile > 0.0:", *_within(*_computed(declaration.QUANTILES)),
     "else:", *_within(*_refused("NO_QUANTILE", declaration.QUANTILES)),

@@ -21,7 +21,7 @@ from prequential.engine.details.details import beside, cluster_as_message, detai
 from prequential.engine.details.notes import Notes
 from prequential.engine.estimators.residuals import DETAIL as RESIDUALS
 from prequential.engine.estimators.score_histogram import SCORES, as_message
-from prequential.engine.measures.declaration import REASONS
+from prequential.engine.measures.declaration import REASONS, SUM_DETAILS
 from prequential.engine.measures.per_class import new_classes, positive_of
 from prequential.engine.measures.registry import INDEX, NAMES
 from prequential.engine.measures.table import sum_up
@@ -29,6 +29,7 @@ from prequential.engine.output import estimates
 from prequential.engine.output.estimates import EntityMessages, Estimates, MessageSubject
 from prequential.engine.output.pending_estimates import Waiting, all_waiting
 from prequential.engine.output.texts import Draft, Writer, vocabulary
+from prequential.engine.tables.scores import NO_WEIGHT
 from prequential.engine.tables.streams import AGE, MODEL
 from prequential.topics.encoding import fields_of
 from prequential.topics.outputs import Encoded, Metrics
@@ -190,7 +191,7 @@ class Reporter:
         if line.chance or not (names or referring):
             return {}
         if plan.numbers:
-            return self._residuals(row, plan, line) if RESIDUALS in names else {}
+            return self._details_of_numbers(row, plan, line, names)
         details: dict[str, Any] = {}
         if len(line.positions) == 1:
             estimator = plan.estimators[line.estimator_index]
@@ -229,14 +230,27 @@ class Reporter:
             }
         return details
 
-    def _residuals(self, row: int, plan: Plan, line: MessageSubject) -> dict[str, Any]:
-        """Deciles of predicted numbers, if the line is of one stage and there are enough outcomes."""
+    def _details_of_numbers(
+        self, row: int, plan: Plan, line: MessageSubject, names: Sequence[str]
+    ) -> dict[str, Any]:
+        """Deciles of predicted numbers, if there are enough outcomes, and what is read from sums of scores.
+
+        A line of several stages has none.
+        """
         if len(line.positions) != 1:
             return {}
         sequence = int(self._catalog.columns.entities.first[row]) + line.positions[0]
-        bins = plan.estimators[line.estimator_index].residuals_of(sequence)
+        estimator = plan.estimators[line.estimator_index]
+        details: dict[str, Any] = {}
+        bins = estimator.residuals_of(sequence) if RESIDUALS in names else None
         deciles = None if bins is None else deciles_as_message(bins)
-        return {} if deciles is None else {RESIDUALS: deciles}
+        if deciles is not None:
+            details[RESIDUALS] = deciles
+        sums = estimator.scores_of(sequence) if not SUM_DETAILS.keys().isdisjoint(names) else None
+        for name in names if sums is not None else ():
+            if name in SUM_DETAILS and sums[SUM_DETAILS[name].part.sums[0]] >= NO_WEIGHT:
+                details[name] = SUM_DETAILS[name].function(sums)
+        return details
 
     def _began_later(self, kept: list[str], row: int, line: MessageSubject, stream: Stream) -> bool:
         """Whether a new configuration brought it, so that it hasn't seen the whole sequence."""

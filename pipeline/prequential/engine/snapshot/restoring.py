@@ -38,6 +38,7 @@ from prequential.engine.snapshot.snapshot import read
 from prequential.engine.state import ShardState
 from prequential.engine.tables import streams as kinds
 from prequential.engine.tables.logs import REMEMBERED
+from prequential.engine.tables.scores import CLASS_PARTS, PARTS, SETTINGS
 from prequential.engine.tables.streams import (
     AGE,
     BASELINE_AGE,
@@ -129,6 +130,8 @@ class _Restoring:
         for name in STREAM_STATE:
             if f"streams.{name}" in arrays:  # snapshots of earlier versions lack `changes`
                 getattr(registry.streams, name)[code] = arrays[f"streams.{name}"][code]
+        if self._changed(stream):
+            registry.streams.settings_since[code] = registry.streams.completed[code] + 1
         state = self._state
         state.timeline = grown(state.timeline, code + 1)
         for name, column in state.timeline._asdict().items():
@@ -159,6 +162,11 @@ class _Restoring:
             if key in keys:
                 for value, time in zip(values[: stream.config.segments_per_key], came):
                     stream.add_value(keys.index(key), value, time)
+
+    def _changed(self, stream: Stream) -> list[str]:
+        """The settings by which a stream's outcomes are scored that have other values now."""
+        saved = self._saved[stream.code]  # earlier versions had fewer of them
+        return [name for name in SETTINGS if name in saved and saved[name] != getattr(stream.config, name)]
 
     # ---- what is evaluated
 
@@ -450,6 +458,10 @@ class _Restoring:
         begun: list[int] = []
         self._expected()
         for stream, saved in zip(catalog.streams, self._saved):
+            left_out = [part for part in (*PARTS, *CLASS_PARTS) if part.setting in self._changed(stream)]
+            if left_out:
+                own = np.array(list(stream.models.values()), dtype=np.int64)
+                periods.leave_out(accounts.periods, own, [place for part in left_out for place in part.sums])
             for name, row in stream.models.items():
                 if stream.config.period is None:
                     accounts.periods.models.width[row] = 0

@@ -34,6 +34,7 @@ from prequential.engine.snapshot.pending_rows import rows_of_lists
 from prequential.engine.state import ShardState
 from prequential.engine.tables.compact import Compact, dump_compact
 from prequential.engine.tables.rows import Key, StateTable
+from prequential.engine.tables.scores import SETTINGS
 from prequential.engine.tables.store import UNKNOWN
 from prequential.topics.partitioning import partition_of
 
@@ -188,6 +189,7 @@ def _head(state: ShardState) -> dict[str, Any]:
                 "period": stream.config.period, "period_zone": stream.config.period_zone,
                 "order": stream.config.dependence_order,
                 "correction": stream.config.temporal_correction, "details": list(stream.config.details),
+                **{name: getattr(stream.config, name) for name in SETTINGS},
             }
             for stream in catalog.streams
         ],

@@ -24,6 +24,8 @@ from prequential.engine.compiled.exact_sums import add_exactly, mean_of, nearest
 from prequential.engine.compiled.kernel import Floats, inlined, inner
 from prequential.engine.compiled.mathematics import log, two_product
 from prequential.engine.tables import outcomes
+from prequential.engine.tables.store import BASELINE as SEASONAL_BASELINE
+from prequential.engine.tables.store import FOUND
 from prequential.topics.messages import NUMBERS
 
 #: Bins, and those of them from 0.0001 to 0.5.
@@ -140,7 +142,7 @@ ERROR, VALUE, WIDTH, BASELINE, INTERVAL_SCORE, OWN_WEIGHT = range(6)
 
 
 class ScorePart(NamedTuple):
-    """Sums that only some measures need; of regression, estimators keep a number of each outcome for them."""
+    """Sums that only some measures need."""
 
     #: Places of the sums, first that of the outcomes that have the number, or of their weight.
     sums: tuple[int, ...]
@@ -148,8 +150,12 @@ class ScorePart(NamedTuple):
     flags: int
     #: The fields of predictions that it is computed from.
     reads: tuple[str, ...] = ()
-    #: The setting of streams by which an outcome has the number; with another value the sums begin empty.
+    #: The setting of streams by which outcomes are scored; with another value the sums begin empty.
     setting: str = ""
+    #: Whether loops find its value in `SettingValues`.
+    valued: bool = False
+    #: For regression, whether estimators keep a number of each outcome for it, and not its flags alone.
+    numbered: bool = True
 
 
 OF_INTERVALS = ScorePart(
@@ -159,11 +165,22 @@ SEASONS = ScorePart(tuple(range(SEASONAL, BASELINE_SQUARED + 1)), outcomes.SEASO
 OF_QUANTILES = ScorePart((QUANTILE_SETS, INTERVAL_SCORES), outcomes.OF_QUANTILES, ("quantiles",))
 OF_WEIGHTS = ScorePart((WEIGHTS, WEIGHTED_ERRORS), outcomes.WEIGHTED, ("weight",))
 
-#: For regression, in the order of the outcomes' numbers.
-PARTS = OF_INTERVALS, SEASONS, OF_QUANTILES, OF_WEIGHTS
+OF_TOP = ScorePart((RANKED, IN_TOP), outcomes.RANKED | outcomes.IN_TOP, setting="top_k", valued=True)
 
-#: For classification, which keeps a number of each outcome for all of them.
-CLASS_PARTS = (ScorePart((RANKED, IN_TOP), outcomes.RANKED | outcomes.IN_TOP, setting="top_k"),)
+#: For regression, in the order of the outcomes' numbers; and for classification.
+PARTS = OF_INTERVALS, SEASONS, OF_QUANTILES, OF_WEIGHTS
+CLASS_PARTS = (OF_TOP,)
+
+#: For regression, those that estimators keep a number of each outcome for.
+NUMBERED = tuple(part for part in PARTS if part.numbered)
+
+#: The settings by which outcomes are scored.
+SETTINGS = tuple(part.setting for part in (*PARTS, *CLASS_PARTS) if part.setting)
+
+#: By stream, columns with the values of settings; 0: no measure asks for what is scored by them.
+SettingValues: Any = NamedTuple(  # type: ignore[misc]
+    "SettingValues", [(part.setting, "Floats") for part in (*PARTS, *CLASS_PARTS) if part.valued]
+)
 
 #: Where `NUMBERS` has these fields.
 _LOWER, _UPPER, _WEIGHT = map(list(NUMBERS).index, ("y_lower", "y_upper", "weight"))
@@ -250,11 +267,25 @@ def add_probabilities(
 
 
 @inlined
-def score_numbers(columns: Any, row: int, reads: int, numbers: Floats, prediction: int, y: float) -> None:
+def score_numbers(
+    columns: Any,
+    row: int,
+    registry: Any,
+    stream: int,
+    values: Any,
+    prediction: int,
+    y: float,
+    by_settings: bool,
+) -> None:
     """Fill the columns that a prediction's numbers give in a row of the outcome log or of the log of events.
 
-    `reads` are the numbers that the stream reads, bits by place.
+    `values` are those of predictions in the store, `y` is the label. `by_settings`: whether the outcome is
+    scored by settings, because they have been as they are since its label came.
     """
+    reads, numbers = registry.streams.reads[stream], values.numbers
+    if by_settings and registry.streams.season[stream] and values.season[prediction, FOUND] > 0.0:
+        columns.scored[row] |= outcomes.SEASONAL
+        columns.brier[row] = values.season[prediction, SEASONAL_BASELINE] - y
     if reads >> _UPPER & 1:
         low, high = numbers[prediction, _LOWER], numbers[prediction, _UPPER]
         if low <= high:  # it has an interval

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, Words, inlined, inner
+from prequential.engine.tables.scores import SettingValues
 from prequential.engine.tables.store import NO_CLASS
 
 
@@ -24,7 +25,6 @@ class Streams(NamedTuple):
     weights: Bytes  # whether propensities are
     valued: Bytes  # whether the costs of outcomes depend on their `value`
     reads: Ints  # which numbers of records mean something, bits by their places in `topics.messages.NUMBERS`
-    top: Ints32  # among how many largest probabilities the label's is counted; 0: this isn't scored
     quantile: Floats  # the quantile of the label that predictions for regression give; 0: none is configured
     quantiles: Bytes  # whether predicted numbers have quantiles that are scored
     season: Ints  # ms, if errors are scaled by those of seasonal baselines; 0: they aren't
@@ -75,6 +75,9 @@ class Streams(NamedTuple):
     duplicate_instances: Ints  # records delivered again; predictions are counted by model
     duplicate_labels: Ints
     changes: Ints  # how often records have moved its clock, or come to an instance
+    #: Number of the first label, among those that met predictions, that is scored by the present settings
+    #: (`scores.SETTINGS`): a revision of an earlier one doesn't take out what was never counted by them.
+    settings_since: Ints
 
 
 #: Columns of streams that are state under any configuration, and those with places of rows in other tables.
@@ -84,7 +87,7 @@ STREAM_STATE = (
     "waiting_labels", "late_label", "unmatched_label", "after_settle", "revisions", "withdrawn",
     "sequence_outcomes",
     "first_outcome", "instances_without_predictions", "predictions_without_instance",
-    "duplicate_instances", "duplicate_labels", "changes",
+    "duplicate_instances", "duplicate_labels", "changes", "settings_since",
 )  # fmt: skip
 STREAM_PLACES = ("classes", "class_capacity", "class_count", "pairs")
 
@@ -289,6 +292,7 @@ class Registry(NamedTuple):
     entities: Entities
     segment_rows: SegmentRows
     ages: Ages
+    settings: SettingValues
 
 
 def segment_rows_of(registry: Registry, models: Ints) -> Ints:

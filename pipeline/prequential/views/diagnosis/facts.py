@@ -178,8 +178,15 @@ def _lacking(shard: Shard, stream: Stream) -> dict[str, str]:
                     lacking[name] = REASONS[reason]
                 else:
                     del lacking[name]
-    early = "no_season" if config.season is not None else ""  # the first season hasn't passed
-    return {name: reason for name, reason in lacking.items() if reason not in ("", early)}
+
+    def is_early(name: str, reason: str) -> bool:
+        """Whether it is configured, and no outcome was scored by it yet: the first season hasn't passed."""
+        settings = MEASURES[name].inputs.settings
+        return reason in ("no_season", "no_setting") and all(
+            getattr(config, key) is not None for key in settings
+        )
+
+    return {name: reason for name, reason in lacking.items() if reason and not is_early(name, reason)}
 
 
 def _odd(shard: Shard, code: int, place_of: PlaceOf) -> Iterator[OddRecords]:

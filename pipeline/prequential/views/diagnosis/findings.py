@@ -13,6 +13,7 @@ from functools import partial
 
 from prequential.configuration.settings.durations import shown_duration
 from prequential.engine.input.refusals import Refusal
+from prequential.engine.measures.registry import MEASURES
 from prequential.engine.tables.streams import OTHER_FORM
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
 from prequential.views.diagnosis import classes, times
@@ -283,9 +284,15 @@ def _lacking(stream: StreamFacts, least: int) -> Iterator[Finding]:
     for name, reason in stream.lacking:
         by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():
-        if reason in _LACKS:
-            sentence = f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no value"
-            yield Finding("measures", stream.name, f"{sentence}, because {_LACKS[reason]}", reason)
+        sentence = f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no value"
+        if reason == "no_setting":
+            settings = dict.fromkeys(setting for name in names for setting in MEASURES[name].inputs.settings)
+            why = f"{', '.join(settings)} isn't configured: set {', '.join(settings)}"
+        elif reason in _LACKS:
+            why = _LACKS[reason]
+        else:
+            continue
+        yield Finding("measures", stream.name, f"{sentence}, because {why}", reason)
 
 
 def _positive_class(stream: StreamFacts, least: int) -> Iterator[Finding]:
