@@ -269,7 +269,7 @@ class Estimator:
         memory_now = self.weighted(revised=now)
         if self.settings.task == "regression":
             memory = ((w, o.number(revised=now)) for w, o in memory_now)
-            values, undefined = number_measures(memory, self.settings.quantile)
+            values, undefined = number_measures(memory, self.settings.quantile, self.settings.hit_tolerance)
             others = (*MEASURES, *FURTHER, *OF_COSTS, *PROBABILISTIC, *OF_TOP, *RANKED, *WEIGHTED)
             if not self.outcomes:
                 return {}, undefined | dict.fromkeys(others, "empty")

@@ -83,6 +83,7 @@ class Settings:
     by_value: bool = False  # whether costs are times what is at stake
     top_k: int = 5  # of how many most probable classes the label is to be one
     quantile: float | None = None  # what predicted numbers are of what may come
+    hit_tolerance: float | None = None  # the largest error of a hit
     intervals: bool = False  # whether predictions' intervals are read
     weights: bool = False  # … and their weights
     quantiles: bool = False  # … and their quantiles
@@ -175,6 +176,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         by_value=bool(merged.get("cost_per_value", False)),
         top_k=int(merged.get("top_k", 5)),
         quantile=merged.get("quantile"),
+        hit_tolerance=merged.get("hit_tolerance"),
         intervals=asks_for(merged, "interval_coverage", "interval_width"),
         quantiles=asks_for(merged, "wis"),
         weights=asks_for(merged, "weighted_mae"),

@@ -19,6 +19,7 @@ NUMERIC = ("mae", "mse", "rmse", "r2")
 #: Measures of numbers that aren't among those of every message.
 FURTHER_NUMERIC = (
     "bias", "mape", "pinball", "interval_coverage", "interval_width", "mase", "rmsse", "wis", "weighted_mae",
+    "hit_rate_at_tolerance",
 )  # fmt: skip
 #: Of probabilities, those that ask how many are larger than the label's.
 OF_TOP = ("top_k_accuracy",)
@@ -164,8 +165,12 @@ def _forecast_measures(
         undefined["wis"] = "no_quantile_sets"
 
 
-def number_measures(memory: Iterable[tuple[float, Number]], quantile: float | None = None) -> Measured:
+def number_measures(
+    memory: Iterable[tuple[float, Number]], quantile: float | None = None, tolerance: float | None = None
+) -> Measured:
     """Measures of numbers, from exact fractions; of predictions that are a `quantile` also their loss.
+
+    With a `tolerance` also the share of errors within it.
 
     >>> number_measures([(1, Number(1.0, 1.0)), (1, Number(4.0, 8.0))])[0]
     {'mae': 2.0, 'mse': 8.0, 'rmse': 2.8284271247461903, 'bias': 2.0, 'mape': 0.5, 'r2': -2.5555555555555554}
@@ -216,6 +221,11 @@ def number_measures(memory: Iterable[tuple[float, Number]], quantile: float | No
         values["weighted_mae"] = float(off / total)
     else:
         undefined["weighted_mae"] = "zero_denominator"
+    if tolerance is None:
+        undefined["hit_rate_at_tolerance"] = "no_setting"
+    else:
+        within = sum((Fraction(w) for w, one in found if abs(one.y_pred - one.y_true) <= tolerance), ZERO)
+        values["hit_rate_at_tolerance"] = float(within / n)
     if spread == 0:
         undefined["r2"] = "zero_denominator"
     else:

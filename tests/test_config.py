@@ -636,7 +636,7 @@ def test_all_of_the_contract_can_be_computed() -> None:
         "p_ran", "f2", "f0_5", "cost", "cost_total", "auc", "pr_auc", "bias", "mape", "pinball",
         "interval_coverage", "interval_width", "top_k_accuracy", "ipw_accuracy", "ipw_n",
         "mase", "rmsse", "wis", "weighted_mae", "micro_precision", "micro_recall", "micro_f1", "hamming_loss",
-        "jaccard", "prevalence", "predicted_prevalence",
+        "jaccard", "prevalence", "predicted_prevalence", "hit_rate_at_tolerance",
     }  # fmt: skip
     assert set(MEASURES) == {*streams.DEFAULT_MEASURES, *more}
 

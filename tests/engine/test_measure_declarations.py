@@ -53,8 +53,8 @@ def test_configuration(said: dict[str, Any]) -> None:
     assert said["complaint"].endswith(
         "weighted_f1, micro_precision, micro_recall, micro_f1, hamming_loss, jaccard, cost, cost_total, "
         "log_loss, brier, ece, top_k_accuracy, auc, pr_auc, mae, mse, rmse, r2, bias, mape, pinball, "
-        "interval_coverage, interval_width, mase, rmsse, wis, weighted_mae, ipw_accuracy, ipw_n, advantage, "
-        "half_mse"
+        "interval_coverage, interval_width, mase, rmsse, wis, weighted_mae, hit_rate_at_tolerance, "
+        "ipw_accuracy, ipw_n, advantage, half_mse"
     )
 
 

@@ -98,8 +98,9 @@ _TASKS: dict[str, dict[str, Any]] = {
     "regression": {
         "measures": [
             "mae", "mse", "rmse", "r2", "bias", "mape", "interval_coverage", "interval_width", "wis",
-            "weighted_mae",
+            "weighted_mae", "hit_rate_at_tolerance",
         ],
+        "hit_tolerance": 1.0,
     },
 }  # fmt: skip
 

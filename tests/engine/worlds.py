@@ -355,6 +355,7 @@ def _of_numbers(rng: random.Random, defaults: dict[str, Any], horizon: int) -> d
         "detectors": [*defaults["detectors"], detector],
         **rng.choice([{}, {"quantile": 0.9}, {"quantile": 0.5}]),
         "season": _beside(rng).choice([None, *(f"{max(ms, horizon // 1000)}ms" for ms in (5, 50))]),
+        "hit_tolerance": _beside(_beside(rng)).choice([None, 0.5, 2.0, 1000.0]),
         "details": rng.choice([[], ["residuals"], ["residuals"]]),
     }
 

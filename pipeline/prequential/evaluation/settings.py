@@ -37,6 +37,8 @@ class Settings(TypedDict, total=False):
     quantile: float | None
     #: Duration such as `1d` after which labels repeat, for `mase` and `rmsse`; null: none.
     season: Duration | None
+    #: Largest absolute error of a hit, for `hit_rate_at_tolerance`; null: none.
+    hit_tolerance: float | None
     #: Cost of an outcome, by label and then by prediction; pairs that are not listed cost 0.
     costs: Mapping[str, Any] | None
     #: Whether a cost is multiplied by the `value` of the label or the prediction.

@@ -90,6 +90,8 @@ class Metrics(msgspec.Struct, gc=False):
         Comparison with the first outcomes of the sequence.
     residuals
         Detail: mean prediction, mean label and mean absolute error by decile of the prediction.
+    hits
+        Detail: shares of hits by the sign of the error (`above`, `exact`, `below`), of `n` outcomes.
     missing_partitions
         With `partition: -1`: partitions that may lack outcomes of this model, because
         `limits.models_per_stream` was reached there.
@@ -138,6 +140,7 @@ class Metrics(msgspec.Struct, gc=False):
     scores: dict[str, Any] | Unset = UNSET
     reference: dict[str, Any] | Unset = UNSET
     residuals: dict[str, Any] | Unset = UNSET
+    hits: dict[str, Any] | Unset = UNSET
     missing_partitions: list[int] | Unset = UNSET
 
 

@@ -77,7 +77,7 @@ BASELINES = ("persistent", "majority", "random")
 
 DETAILS = (
     "confusion", "per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline",
-    "scores", "residuals",
+    "scores", "residuals", "hits",
 )  # fmt: skip
 
 #: Which models are compared, and the losses for classification and for regression.
@@ -146,6 +146,7 @@ _NEW_PAIRS = "kept; pairs that are new are compared from now on"
 
 _QUANTILE = real(lambda value: 0 < value < 1, "a quantile above 0 and below 1, as 0.9")
 _CHANGE = real(lambda value: 0 < value <= LARGEST, "a rise above 0")
+_ERROR = real(lambda value: 0 < value <= LARGEST, "an absolute error above 0, as 5")
 _MARGIN = real(lambda value: 0 < value <= LARGEST, "a difference of two mean losses above 0, as 0.01")
 _TOLERANCE = real(lambda value: 0 <= value < 1, "a difference between two shares, from 0 to below 1")
 _DEVIATIONS = optional(number(1))
@@ -242,6 +243,13 @@ class StreamConfig:
         None,
         optional(DURATION),
         "kept; mase and rmsse of outcomes from now on",
+        on_change=OnChange.BEGIN_EMPTY,
+    )
+    #: Largest absolute error of a hit, for `hit_rate_at_tolerance`; null: none.
+    hit_tolerance: float | None = setting(
+        None,
+        optional(_ERROR),
+        "kept; hit_rate_at_tolerance of outcomes from now on",
         on_change=OnChange.BEGIN_EMPTY,
     )
     #: Cost of an outcome, by label and then by prediction; pairs that are not listed cost 0.

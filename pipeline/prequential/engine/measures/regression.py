@@ -27,6 +27,8 @@ instances.
 (1.5, 0)
 >>> weighted_mae(sums_of({scores.WEIGHTS: 2, scores.WEIGHTED_ERRORS: 3}))
 (1.5, 0)
+>>> hit_rate_at_tolerance(sums_of({scores.TOLERATED: 8, scores.HITS: 6}))
+(0.75, 0)
 >>> ipw_accuracy(sums_of({scores.WEIGHT: 8, scores.WEIGHT_RIGHT: 2}))
 (0.25, 0)
 >>> ipw_n(sums_of({scores.WEIGHT: 4, scores.WEIGHT_SQUARED: 8}))  # π = 0.5, twice
@@ -36,6 +38,7 @@ instances.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from prequential.engine.compiled.kernel import Floats, inner
 from prequential.engine.measures.declaration import (
@@ -44,6 +47,7 @@ from prequential.engine.measures.declaration import (
     LESS,
     NEARER,
     NO_PROPENSITY,
+    NO_SETTING,
     NUMBERS,
     PROPENSITIES,
     QUANTILE_SETS,
@@ -56,6 +60,7 @@ from prequential.engine.measures.declaration import (
     Input,
     Loss,
     Result,
+    detail,
     measure,
 )
 from prequential.engine.tables import outcomes, scores
@@ -63,6 +68,9 @@ from prequential.engine.tables.outcomes import Log
 
 #: f(sums): sums of errors with the weights of predictions.
 WEIGHTS = Input("weights of predictions", REGRESSION, "sums", (ZERO_DENOMINATOR,), True, scores.OF_WEIGHTS)
+
+#: f(sums): sums of errors within the tolerance.
+HITS = Input("hits", REGRESSION, "sums", (NO_SETTING,), True, scores.OF_TOLERANCE, ("hit_tolerance",))
 
 
 @inner
@@ -258,6 +266,29 @@ def weighted_mae(sums: Floats) -> Result:
     Weights are 1 by default. An estimator that forgets multiplies w by its own weight of the outcome.
     """
     return sums[scores.WEIGHTED_ERRORS] / sums[scores.WEIGHTS], DEFINED
+
+
+@measure(HITS, "share of outcomes with abs(e) <= `hit_tolerance`", low=0, high=1)
+def hit_rate_at_tolerance(sums: Floats) -> Result:
+    """Share of errors within the tolerance.
+
+    An error that equals the tolerance is within it.
+    """
+    return sums[scores.HITS] / sums[scores.TOLERATED], DEFINED
+
+
+@detail(scores.OF_TOLERANCE)
+def hits(sums: Floats) -> dict[str, Any]:
+    """Shares of outcomes that are hits by the sign of the error, and the number or weight of all outcomes.
+
+    >>> hits(sums_of({scores.TOLERATED: 8, scores.HITS: 5, scores.HITS_ABOVE: 3, scores.HITS_BELOW: 1}))
+    {'n': 8.0, 'above': 0.375, 'exact': 0.125, 'below': 0.125}
+    """
+    n, above, below = (
+        float(sums[place]) for place in (scores.TOLERATED, scores.HITS_ABOVE, scores.HITS_BELOW)
+    )
+    exact = float(sums[scores.HITS]) - above - below
+    return {"n": n, "above": above / n, "exact": exact / n, "below": below / n}
 
 
 @measure(PROPENSITIES, "Σ [right]/π / Σ 1/π", "Hájek 1971", low=0, high=1)

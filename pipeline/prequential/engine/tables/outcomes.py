@@ -28,6 +28,9 @@ INTERVAL, COVERED = 4, 8
 #: Further bits for regression: the prediction has a seasonal baseline; it has quantiles.
 SEASONAL, OF_QUANTILES = 16, 32
 
+#: Further bits for regression: the stream has a tolerance of errors; the error is within it.
+TOLERATED, HIT = 64, 128
+
 #: Further bits for probabilities: the label has a rank among them; it is one of the first few, in whatever
 #: order equal ones are.
 RANKED, IN_TOP = 64, 128

@@ -128,6 +128,10 @@ QUANTILE_SETS, INTERVAL_SCORES = 14, 15
 #: Also with numbers: Σw of predictions with a weight w, which is 1 by default, and Σw·|e|.
 WEIGHTS, WEIGHTED_ERRORS = 16, 17
 
+#: Also with numbers: outcomes with a tolerance of errors; those within it, and of these the ones that were
+#: predicted above the label, and below it.
+TOLERATED, HITS, HITS_ABOVE, HITS_BELOW = range(18, 22)
+
 #: After the sums for regression: the labels' number or weight, their mean ȳ in two floats, and Σ(y - ȳ)².
 LABELS, MEAN, REST, SPREAD = range(SIZE, SIZE + 4)
 
@@ -165,10 +169,14 @@ SEASONS = ScorePart(tuple(range(SEASONAL, BASELINE_SQUARED + 1)), outcomes.SEASO
 OF_QUANTILES = ScorePart((QUANTILE_SETS, INTERVAL_SCORES), outcomes.OF_QUANTILES, ("quantiles",))
 OF_WEIGHTS = ScorePart((WEIGHTS, WEIGHTED_ERRORS), outcomes.WEIGHTED, ("weight",))
 
+OF_TOLERANCE = ScorePart(
+    (TOLERATED, HITS, HITS_ABOVE, HITS_BELOW), outcomes.TOLERATED | outcomes.HIT,
+    setting="hit_tolerance", valued=True, numbered=False,
+)  # fmt: skip
 OF_TOP = ScorePart((RANKED, IN_TOP), outcomes.RANKED | outcomes.IN_TOP, setting="top_k", valued=True)
 
 #: For regression, in the order of the outcomes' numbers; and for classification.
-PARTS = OF_INTERVALS, SEASONS, OF_QUANTILES, OF_WEIGHTS
+PARTS = OF_INTERVALS, SEASONS, OF_QUANTILES, OF_WEIGHTS, OF_TOLERANCE
 CLASS_PARTS = (OF_TOP,)
 
 #: For regression, those that estimators keep a number of each outcome for.
@@ -283,6 +291,11 @@ def score_numbers(
     scored by settings, because they have been as they are since its label came.
     """
     reads, numbers = registry.streams.reads[stream], values.numbers
+    tolerance = registry.settings.hit_tolerance[stream]
+    if by_settings and tolerance > 0.0:
+        columns.scored[row] |= outcomes.TOLERATED
+        if abs(columns.error[row]) <= tolerance:
+            columns.scored[row] |= outcomes.HIT
     if by_settings and registry.streams.season[stream] and values.season[prediction, FOUND] > 0.0:
         columns.scored[row] |= outcomes.SEASONAL
         columns.brier[row] = values.season[prediction, SEASONAL_BASELINE] - y
@@ -348,6 +361,12 @@ def add_number(
         sums[QUANTILE_SETS] += sign
         score = numbers[INTERVAL_SCORE] if room > INTERVAL_SCORE else 0.0
         lost += abs(add_exactly(sums, rests, INTERVAL_SCORES, sign * score))
+    if scored & outcomes.TOLERATED:
+        sums[TOLERATED] += sign
+        if scored & outcomes.HIT:
+            sums[HITS] += sign
+            sums[HITS_ABOVE] += sign if error > 0.0 else 0.0
+            sums[HITS_BELOW] += sign if error < 0.0 else 0.0
     if scored & outcomes.WEIGHTED and room > OWN_WEIGHT:
         weight = numbers[OWN_WEIGHT]
         lost += abs(add_exactly(sums, rests, WEIGHTS, sign * weight))
