@@ -73,6 +73,17 @@ class Meeting:
 
 
 @dataclass
+class Encounter:
+    """An instance that two models have predicted, as the later of their first predictions came."""
+
+    stream: str
+    models: frozenset[str]  # one: it has predicted the instance again
+    differs: bool
+    ts: int  # of the earlier one of both predictions, at most the clock
+    record: int  # which of the stream's records it was
+
+
+@dataclass
 class Result:
     """All that came of a run, each list in order of emission."""
 
@@ -82,6 +93,7 @@ class Result:
     meetings: list[Meeting] = field(default_factory=list)  # of each outcome, more about it
     counts: Counts = field(default_factory=Counts)
     accounts: dict[tuple[str, str], Account] = field(default_factory=dict)  # by stream and model
+    encounters: list[Encounter] = field(default_factory=list)  # of instances that models have predicted
 
 
 @dataclass
@@ -347,6 +359,7 @@ class Stream:
             elif memory.label is not None and memory.label.y is None:
                 self.count("expired", new.model)
             else:
+                self.meet_others(new, memory.met)
                 self.note("waits", new)
                 self.note("met", new)
                 self.locate([new])
@@ -364,9 +377,23 @@ class Stream:
         if before and new.says_the_same(before[-1], self.settings):
             self.count("duplicate", new.model)
             return
+        self.meet_others(new, memory.waiting)
         memory.waiting.append(new)
         self.note("waits", new)
         self.accounts[new.model].predictions.append(new)
+
+    def meet_others(self, new: Prediction, before: list[Prediction]) -> None:
+        """A prediction of an instance of which there are others; of each model, the first one counts."""
+        assert self.clock is not None
+        first = {prediction.model: prediction for prediction in reversed(before)}
+        others = [first[new.model]] if new.model in first else first.values()
+        for other in others:
+            self.result.encounters.append(
+                Encounter(
+                    self.name, frozenset((new.model, other.model)), new.y_pred != other.y_pred,
+                    min(new.ts, other.ts, self.clock), self.processed,
+                )
+            )  # fmt: skip
 
     def label(
         self, instance_id: str, memory: Memory, t1: int, y: Target, value: float | None

@@ -14,6 +14,7 @@ import pytest
 from helpers import Life, assert_cuts_change_no_bit, catch_up, comparisons_of, live, small_logs
 from oracle_cases import lab, pred
 from oracle_comparisons import due, joint_outcomes, ranks, statistics
+from oracle_disagreement import Pair
 from oracle_records import settings_of
 from prequential.configuration.settings.model import Limits
 from prequential.engine.comparisons import VERDICTS
@@ -39,7 +40,8 @@ def check(world: World, outputs: Sequence[Output]) -> int:
     expected = oracle.run(world.settings, world.in_order())
     known: dict[Any, Any] = {}
     told: dict[Any, list[int]] = {}
-    found = comparisons_of(outputs)
+    check_disagreements(world, expected, comparisons_of(outputs))
+    found = [message for message in comparisons_of(outputs) if message.outcomes]
     for message in found:
         settings = settings_of(world.settings, message.stream)
         key = (message.stream, message.stage, (message.model, message.against), message.loss)
@@ -64,6 +66,67 @@ def check(world: World, outputs: Sequence[Output]) -> int:
     for keys, estimators in pairs_that_meet(world, expected):
         assert any(all((*key, estimator) in said for estimator in estimators) for key in keys), keys
     return len(found)
+
+
+def check_disagreements(world: World, expected: oracle.Result, found: Sequence[Comparison]) -> None:
+    """Messages about pairs of models say how often these predict differently, with or without labels."""
+    encounters: dict[Any, list[oracle.Encounter]] = {}
+    for encounter in expected.encounters:
+        encounters.setdefault((encounter.stream, encounter.models), []).append(encounter)
+    compared = {(m.stream, frozenset((m.model, m.against))) for m in found if "/" not in m.stage}
+    begun: dict[str, dict[Any, int]] = {}
+    for (stream, pair), of_pair in encounters.items():
+        if (stream, pair) in compared and len(pair) > 1:
+            begun.setdefault(stream, {})[pair] = of_pair[0].record
+    newest: dict[Any, int] = {}
+    with_outcomes = {(m.stream, m.model, m.against) for m in found if m.outcomes and "/" not in m.stage}
+    for message in found:
+        settings = settings_of(world.settings, message.stream)
+        pair = frozenset((message.model, message.against))
+        own = encounters.get((message.stream, pair), []) if len(pair) > 1 else []
+        aged = message.stage.startswith(("after:", "lead:"))
+        if not own or aged or message.segment is not None or settings.task == "regression":
+            assert message.disagreement is msgspec.UNSET
+            assert message.outcomes > 0
+            continue
+        if message.disagreement is msgspec.UNSET:
+            assert message.outcomes > 0, "a prediction that met the other one after its label"
+            continue
+        n = message.disagreement["n"]
+        place = message.stream, pair, message.stage, message.loss, message.estimator
+        if not message.outcomes and (message.stream, message.model, message.against) in with_outcomes:
+            continue  # the last message of a loss that the pair has no outcome of may be an early one
+        assert newest.get(place, 0) <= n <= len(own)
+        newest[place] = n
+        sums = Pair(settings.cluster or DAY)
+        for encounter in own[:n]:
+            sums.add(encounter)
+        assert message.disagreement["share"] == sums.share
+        again = [m for (_, m), of in encounters.items() if len(m) == 1 and m < pair and of]
+        if message.disagreement["at_most"] is None:
+            assert again
+            assert "initial" not in (message.stage, *(message.same or ()))
+        else:
+            ranks_of_pair = ranks(begun[message.stream])[pair]
+            levels = [settings.compare_level / (k * (k + 1)) for k in ranks_of_pair]
+            assert any(
+                message.disagreement["at_most"] == pytest.approx(sums.at_most(level, 8), rel=1e-9)
+                for level in levels
+            )
+            assert message.disagreement["at_most"] >= sums.share
+        if not message.outcomes:
+            check_without_outcomes(message)
+            assert message.ts == sums.ts
+    for (stream, pair, stage, *_), n in newest.items():
+        assert n == len(encounters[stream, pair]), (stage, "at the end")
+
+
+def check_without_outcomes(message: Comparison) -> None:
+    """Nothing is said of labels."""
+    assert (message.n, message.level, message.pairs) == (0, None, 0)
+    assert message.undefined["difference"] == "empty"
+    assert not any(message.measures.values())
+    assert (message.verdict, message.since, message.effective) == (UNDECIDED, None, 0)
 
 
 def check_ranks(found: Sequence[Comparison], known: dict[Any, Any]) -> None:

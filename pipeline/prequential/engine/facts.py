@@ -69,6 +69,7 @@ class DueReport(NamedTuple):
     row: int
     group: int  # number of the instance that has made it due, going up
     revised: tuple[int, int]  # revisions of both until then
+    encounters: int = 0  # of the log of the micro-batch, those until then; 0: tables have all of them
 
 
 class ComparisonsDue(NamedTuple):

@@ -49,11 +49,13 @@ class DuePairs:
 
     def _with_news(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[facts.DueReport]:
         for report in self._pairing.unreported_sequences():
-            if is_due(self._catalog.streams[self._reporter.pair_of(report).a.stream].config):
+            subject = self._reporter.pair_of(report)
+            has_messages = (report.side, report.row) in subject.indices
+            if has_messages and is_due(self._catalog.streams[subject.a.stream].config):
                 yield report
 
     def all_of(self, stream: Stream) -> Iterator[facts.ComparisonsDue]:
-        """Report all pairs of a stream that have joint outcomes, at the end of a replay."""
+        """Report all pairs of a stream that have anything to compare, at the end of a replay."""
         pairing, reports = self._pairing, list[facts.DueReport]()
         revisions = self._catalog.columns.entities.revisions
         for pair in {pair for row in stream.entities for pair in pairing.by_entity.get(row, ())}:
@@ -62,14 +64,16 @@ class DuePairs:
             sides = pairing.tables[subject.number].sides
             reports += [
                 facts.DueReport(subject.number, side, row, 0, revised)
-                for side, row in subject.indices if sides[side].columns.n[row]
+                for side, row in subject.indices
+                if sides[side].columns.n[row] or pairing.has_only_predictions(pair, sides[side], row)
             ]  # fmt: skip
         yield from self._report(reports)
 
     def _report(self, reports: list[facts.DueReport]) -> Iterator[facts.ComparisonsDue]:
         """Mark these sequences as reported."""
         for report in reports:
-            self._pairing.tables[report.number].sides[report.side].report(report.row)
+            side = self._pairing.tables[report.number].sides[report.side]
+            side.report(report.row, self._pairing.disagreements.counts)
         if reports:
             yield facts.ComparisonsDue(reports)
 

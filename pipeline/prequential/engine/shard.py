@@ -305,12 +305,16 @@ class Shard:
         state, logs = self.state, self.state.logs
         state.accounts.consume(logs)
         state.follow_predictions()
+        if logs.used[log.ENCOUNTERS]:
+            state.pairing.find_encounters(logs)
         if logs.used[log.OUTCOMES]:
             raised = self.evaluation.finish(records)
             incidents = state.incidents.consume(logs, records, raised)
             self._apply(chain(incidents, self.schedule.follow(logs)))
         elif logs.used[log.EVENTS]:
             state.incidents.follow_events(logs)
+        if logs.used[log.ENCOUNTERS]:
+            state.pairing.add_encounters(logs)
         log.clear(logs)
 
     # ---- what the steps use

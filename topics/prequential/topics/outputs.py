@@ -166,7 +166,8 @@ class Comparison(msgspec.Struct, gc=False):
     outcomes
         Joint outcomes so far.
     ts
-        Label time of the newest joint outcome, in epoch milliseconds.
+        Label time of the newest joint outcome, in epoch milliseconds; without an outcome, time of the
+        newest instance that both models have predicted.
     measures
         `difference`, `q`, `n01`, `n10`, `mcnemar`, `mcnemar_p`, as far as they are defined. Positive: B is
         better.
@@ -175,9 +176,9 @@ class Comparison(msgspec.Struct, gc=False):
     interval
         Confidence sequence of the mean difference over the whole history; null: nothing is known yet.
     level
-        Level at which this pair tests.
+        Level at which this pair tests; null until it has an outcome.
     pairs
-        k: this pair is the k-th of the stream that began in this stage and segment.
+        k: this pair is the k-th of the stream that began in this stage and segment; 0: without an outcome.
     verdict
         `a_better`, `b_better`, `equivalent` (within `compare_margin`) or `undecided` over the whole history;
         `by_partition` for all partitions together.
@@ -187,6 +188,11 @@ class Comparison(msgspec.Struct, gc=False):
     needed
         More `outcomes` and `days` (or `clusters`) that a decision takes; absent if it is decided, or the
         difference below two standard errors.
+    disagreement
+        Predictions of the whole stream, labelled or not: the `share` of the `n` instances of both models on
+        which these differ. The accuracies differ `at_most` by so much, which holds at any number of looks;
+        null where the stage has other predictions than the first ones. Until there are enough whole days,
+        `provisional` has the `days` and the number `needed`. Absent for regression, segments and baselines.
     since
         Joint outcome, from 1, at which the verdict began; null while it is undecided.
     effective
@@ -215,7 +221,7 @@ class Comparison(msgspec.Struct, gc=False):
     measures: dict[str, int | float]
     undefined: dict[str, str]
     interval: tuple[float, float] | None
-    level: float
+    level: float | None
     pairs: int
     verdict: str
     since: int | None
@@ -224,6 +230,7 @@ class Comparison(msgspec.Struct, gc=False):
     recent: dict[str, Any] = msgspec.field(default_factory=dict)
     provisional: dict[str, Any] | Unset = UNSET
     needed: dict[str, int] | Unset = UNSET
+    disagreement: dict[str, Any] | Unset = UNSET
     same: list[str] | Unset = UNSET
     significant: bool | Unset = UNSET
     untimed: bool | Unset = UNSET

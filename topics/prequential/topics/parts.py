@@ -124,6 +124,24 @@ class Compared(msgspec.Struct, gc=False, omit_defaults=True):
     revisions: int = 0
 
 
+class PredictedByBoth(msgspec.Struct, gc=False, omit_defaults=True):
+    """How often the first predictions of two models differ, with or without labels."""
+
+    model: str
+    against: str
+    #: Instances that both have predicted, and those that they have predicted differently.
+    n: int
+    differing: int
+    #: Time of the newest of these, epoch ms.
+    ts: int
+    #: Upper bound of the expected share, at the pair's level divided by the number of partitions.
+    at_most: float
+    #: The clusters (days) that the bound counts by, and how many it takes; null: instances have none.
+    clusters: tuple[int, int] | None = None
+    #: Whether each model has predicted each instance once.
+    once: bool = True
+
+
 class Part(msgspec.Struct, gc=False, omit_defaults=True):
     """What a partition knows of a stream."""
 
@@ -157,6 +175,7 @@ class Part(msgspec.Struct, gc=False, omit_defaults=True):
     retired: list[str] = []
     evaluated: list[Evaluated] = []
     compared: list[Compared] = []
+    predicted: list[PredictedByBoth] = []
 
 
 decode = foreign_json.reader(Part)

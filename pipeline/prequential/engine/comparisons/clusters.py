@@ -109,6 +109,21 @@ def add_cohort(sums: ClusterSums, row: int, cohorts: Closed, i: int, over: Close
 
 
 @inner
+def add_outcome(sums: ClusterSums, row: int, cluster: int, difference: float) -> None:
+    """Add one difference to its cluster, or to the present one if its own is over.
+
+    It doesn't note the largest difference.
+    """
+    if cluster > sums.newest[row]:
+        if sums.open_n[row] > 0:
+            _end_cluster(sums, row)
+        sums.newest[row] = cluster
+    sums.open_n[row] += 1
+    sums.open_total[row] += difference
+    sums.open_squares[row] += difference * difference
+
+
+@inner
 def _end_cluster(sums: ClusterSums, row: int) -> None:
     """Count the open cluster."""
     n, total = sums.open_n[row], sums.open_total[row]

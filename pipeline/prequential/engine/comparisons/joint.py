@@ -17,6 +17,7 @@ from prequential.engine.estimators.sums import additions, losses
 from prequential.engine.measures.losses import own_loss
 from prequential.engine.measures.per_class import Positives
 from prequential.engine.measures.registry import INDEX
+from prequential.engine.tables.logs import Encounters
 from prequential.engine.tables.outcomes import OUTCOME, REFERENCE, SCORED, Log
 from prequential.engine.tables.streams import Registry
 
@@ -31,8 +32,8 @@ _COLUMNS = tuple(INDEX[name] for name in ("error", "log_loss", "brier", "mae", "
 OF_LOSSES = 4
 
 #: Positions in `used` of `find`: rows written, groups seen so far, rows that are needed at least, pairs that
-#: begin.
-WRITTEN, GROUPS, NEEDED, BEGAN = range(4)
+#: begin; encounters up to the latest outcome, and all of them.
+WRITTEN, GROUPS, NEEDED, BEGAN, PASSED, ENCOUNTERED = range(6)
 
 
 class JointPairs(NamedTuple):
@@ -48,6 +49,7 @@ class JointPairs(NamedTuple):
     losses: Ints32  # those that are added up, as bits 1 << code
     counted: Ints32  # first of its sequences of right and wrong: one a stage; -1: none
     scored: Ints32  # first of its sequences of losses: by stage, then by code; -1: none
+    disagreement: Ints32  # row of what its predictions show (see `disagreement`); 0: they aren't compared
     # k of the k-th pair to begin in its stream, segment and stage. 0: it has no joint outcome yet.
     # Below 0: its first joint outcome has just come, from the instance with this number.
     rank: Ints
@@ -69,7 +71,8 @@ class JointWalk(NamedTuple):
     heads: Ints32  # by entity: its first pair as A
     pairs: JointPairs
     seen: JointSeen
-    used: Ints  # (4,): see `WRITTEN` and those behind it
+    used: Ints  # (6,): see `WRITTEN` and those behind it
+    encounters: Encounters  # of the same records
     positives: Positives
     day: int  # length of a cluster where none is configured, ms; 0: outcomes have no times
 
@@ -90,6 +93,7 @@ class Joint(NamedTuple):
     group: Ints  # number of the instance, going up
     a_revised: Ints32  # revisions of A until then, and of B
     b_revised: Ints32
+    encounters: Ints32  # encounters of this log until then
 
 
 def new_joint(rows: int) -> Joint:
@@ -135,7 +139,7 @@ def _write(
             joint.sequence[slot] = pairs.counted[pair] + stage
             wrong = 2 * (log.label[first] != log.prediction[first])
             joint.code[slot] = wrong + (log.label[second] != log.prediction[second])
-            _note(joint, slot, log, first, second, used[GROUPS], length)
+            _note(joint, slot, log, first, second, used, length)
             slot += 1
         sequence = pairs.scored[pair] + stage * losses
         for code in range(LOG_LOSS, COST + 1):
@@ -146,7 +150,7 @@ def _write(
                     joint.plan[slot] = pairs.plan[pair]
                     joint.sequence[slot] = sequence
                     joint.code[slot] = OF_LOSSES
-                    _note(joint, slot, log, first, second, used[GROUPS], length)
+                    _note(joint, slot, log, first, second, used, length)
                     joint.a[slot], joint.b[slot] = lost, lost_by_b
                     slot += 1
                 sequence += 1
@@ -157,13 +161,14 @@ def _write(
 
 
 @inner
-def _note(joint: Joint, slot: int, log: Log, row: int, other_row: int, group: int, length: int) -> None:
-    """Enter the place and time of A's outcome, and how often both sides' outcomes had been revised.
+def _note(joint: Joint, slot: int, log: Log, row: int, other_row: int, used: Ints, length: int) -> None:
+    """Enter the place and time of A's outcome, how often both sides' outcomes had been revised, and so on.
 
     `length`: of a cluster, ms; 0 or less: outcomes have no clusters.
     """
     joint.cluster[slot] = 1 + max(log.ts[row], 0) // length if length > 0 else 0
-    joint.t1[slot], joint.group[slot] = log.t1[row], group
+    joint.t1[slot], joint.group[slot] = log.t1[row], used[GROUPS]
+    joint.encounters[slot] = used[PASSED]
     joint.cohort[slot], joint.epoch[slot] = log.cohort[row] - 1, log.epoch[row]
     joint.frontier[slot] = log.frontier[row]
     joint.a_revised[slot], joint.b_revised[slot] = log.revised[row], log.revised[other_row]
@@ -178,6 +183,8 @@ def find(log: Log, start: int, stop: int, registry: Registry, walk: JointWalk, j
     used, first = walk.used, start
     while first < stop:
         used[GROUPS] += 1
+        while used[PASSED] < used[ENCOUNTERED] and walk.encounters.record[used[PASSED]] <= log.record[first]:
+            used[PASSED] += 1
         end = _note_seen(log, first, stop, registry, walk)
         needed = 0
         for row in range(first, end):

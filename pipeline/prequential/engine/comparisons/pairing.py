@@ -16,17 +16,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.configuration.settings.stages import parse_pair
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.positives import positives_by_owner
 from prequential.engine.catalog.streams import Entity, Stream
-from prequential.engine.comparisons import confidence_sequence
+from prequential.engine.comparisons import confidence_sequence, disagreement
 from prequential.engine.comparisons.confidence_sequence import level_of
+from prequential.engine.comparisons.disagreement import Disagreement, Disagreements
 from prequential.engine.comparisons.joint import (
     BEGAN,
+    ENCOUNTERED,
     NEEDED,
     OF_LOSSES,
+    PASSED,
     WRITTEN,
     JointPairs,
     JointSeen,
@@ -40,12 +44,15 @@ from prequential.engine.delay.cohorts import DAY
 from prequential.engine.estimators.naming import CORRECTED_SUFFIX
 from prequential.engine.facts import DueReport
 from prequential.engine.measures.per_class import NO_OWNER
-from prequential.engine.tables.logs import OUTCOMES, Logs
-from prequential.engine.tables.rows import RowAllocator, StateTable
+from prequential.engine.tables.logs import ENCOUNTERS, OUTCOMES, Encounters, Logs, new_encounters
+from prequential.engine.tables.rows import Key, RowAllocator, StateTable
 from prequential.engine.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
 
 #: Rows of the log of joint outcomes at first.
 _JOINT_ROWS = 1 << 12
+
+#: In place of a stage, for the order in which pairs begin to predict the same instances.
+_PREDICTIONS = "predictions"
 
 #: Kinds of entities that stand for a whole stream.
 _WHOLE = (MODEL, BASELINE, CORRECTION)
@@ -63,14 +70,19 @@ class Pairing:
         self.tables: list[Comparisons] = []
         self._by_config: dict[str, Comparisons] = {}
         self._joint = new_joint(_JOINT_ROWS)
-        self._used = np.zeros(4, dtype=np.int64)
+        self._used = np.zeros(6, dtype=np.int64)
+        #: What the predictions of pairs show before labels come, in rows `JointPairs.disagreement`.
+        self.disagreements = Disagreements()
+        #: The encounters of the micro-batch that `consume` reads, as far as tables don't contain them yet.
+        self._encounters: Encounters = new_encounters(1)
         #: By pair: A and B.
         self.ends: dict[int, tuple[int, int]] = {}
         #: By pair, where a model's stages are compared: `initial/final`.
         self.labels: dict[int, str] = {}
         #: By entity: its pairs.
         self.by_entity: dict[int, list[int]] = {}
-        #: By stream, segment, and stage where it has pairs of its own: how many pairs have ever begun.
+        #: By stream, segment, and stage where it has pairs of its own: how many pairs have ever begun. Pairs
+        #: also begin with the first instance that both predict, in the stage `_PREDICTIONS`.
         self.begun: dict[tuple[int, str | None, str | None], int] = {}
         #: By stream: the pairs of names that are compared, each with its pair for the stream as a whole; 0
         #: where only stages at an age are evaluated.
@@ -148,13 +160,18 @@ class Pairing:
         more = len(tables.added) * stages
         pairs.scored[pair] = tables.scored.allocate(more) if more else -1
         pairs.a_stage[pair], pairs.b_stage[pair] = places
-        pairs.rank[pair] = 0
+        pairs.rank[pair] = pairs.disagreement[pair] = 0
+        if a.kind == b.kind == MODEL and not label and stream.config.task != "regression":
+            pairs.disagreement[pair] = self.disagreements.allocate()
+            self._catalog.registry.streams.paired[stream.code] = 1
         names = self.stages(pair)
         for joint_row in self.sequences(pair):
             due = tables.sides[joint_row.side].due
             reports = bool(label) or stream.reports(names[joint_row.stage])
             due.pair[joint_row.row], due.now[joint_row.row] = pair, 0
             due.every[joint_row.row] = (stream.config.emit_outcomes or 0) if reports else -1
+            is_bin = not label and parse_stage(names[joint_row.stage]).is_bin
+            due.disagreement[joint_row.row] = 0 if is_bin else pairs.disagreement[pair]
         self.declare(pair)
         for row in {a.row, b.row}:
             self.by_entity.setdefault(row, []).append(pair)
@@ -264,6 +281,7 @@ class Pairing:
         """All tables that are state, with what their rows stand for."""
         for tables in self.tables:
             yield from tables.tables()
+        yield from self.disagreements.state_tables("disagreements|", Key.PAIR, ())
 
     def _tables(self, config: StreamConfig) -> Comparisons:
         if config.digest not in self._by_config:
@@ -330,6 +348,9 @@ class Pairing:
             tables.counted.free(int(pairs.counted[pair]), stages)
         if pairs.scored[pair] >= 0:
             tables.scored.free(int(pairs.scored[pair]), stages * len(tables.added))
+        if pairs.disagreement[pair]:
+            self.disagreements.free(int(pairs.disagreement[pair]))
+            pairs.disagreement[pair] = 0
         before = 0
         candidate = int(self.heads[a])
         while candidate != pair:
@@ -343,6 +364,59 @@ class Pairing:
         self.labels.pop(pair, None)
         self.numbers.free(pair)
 
+    # ---- predictions of the same instances
+
+    @property
+    def _day(self) -> int:
+        """The length of a cluster where none is configured, ms; 0: records have no times."""
+        return 0 if self._catalog.untimed else DAY
+
+    def find_encounters(self, logs: Logs) -> None:
+        """Find the pairs of the log's encounters, and note which pairs begin; before `consume`."""
+        count, table = int(logs.used[ENCOUNTERS]), self.disagreements.counts
+        self._encounters = encounters = logs.encounters
+        if disagreement.find_rows(encounters, count, self.heads, self.pairs, table):
+            rows, models = encounters.pair[:count], encounters.model[:count]
+            for i in np.flatnonzero((rows > 0) & (table.rank[rows] == 0)).tolist():
+                if not table.rank[rows[i]]:
+                    key = self._catalog.entity(int(models[i])).stream, None, _PREDICTIONS
+                    table.rank[rows[i]] = self.begun[key] = self.begun.get(key, 0) + 1
+
+    def add_encounters(self, logs: Logs) -> None:
+        """Take over the log's encounters, once all messages about its outcomes have been read."""
+        count, registry = int(logs.used[ENCOUNTERS]), self._catalog.registry
+        disagreement.add_encounters(logs.encounters, count, registry, self.disagreements.tables, self._day)
+
+    def disagreement_of(self, pair: int, encounters: int = 0, shares: int = 1) -> Disagreement | None:
+        """Return what a pair's predictions show; None: nothing yet, or they aren't compared.
+
+        It includes the first `encounters` of the log that `consume` reads. The bound is at the pair's level
+        divided by `shares`.
+        """
+        row, tables = int(self.pairs.disagreement[pair]), self.disagreements.tables
+        if not row:
+            return None
+        stream = self._catalog.streams[self._catalog.entity(self.ends[pair][0]).stream]
+        level = level_of(stream.config.compare_level, max(1, int(tables.counts.rank[row])))
+        if encounters:
+            tables = disagreement.row_of(tables, row)
+            length = int(self._catalog.registry.streams.cluster[stream.code]) or self._day
+            disagreement.repeat_encounters(self._encounters, encounters, row, tables, length)
+            row = 0
+        return disagreement.disagreement_of(tables, row, level / shares)
+
+    def has_only_predictions(self, pair: int, side: PairSide, row: int) -> bool:
+        """Whether a pair has predictions of the same instances, no outcome, and messages of this sequence."""
+        counted = int(self.disagreements.counts.n[side.due.disagreement[row]])
+        return counted > 0 and not self.pairs.rank[pair]
+
+    def predicts_once(self, pair: int, encounters: int = 0) -> bool:
+        """Whether neither model has predicted an instance twice, up to the same moment."""
+        ends, log = self.ends[pair], self._encounters
+        again = log.model[:encounters][log.model[:encounters] == log.other[:encounters]]
+        repeats = self._catalog.columns.entities.repeats
+        return not any(repeats[end] for end in ends) and not np.isin(again, ends).any()
+
     # ---- joint outcomes
 
     def consume(self, logs: Logs) -> Iterator[list[DueReport]]:
@@ -352,10 +426,10 @@ class Pairing:
         """
         log, used, start, count = logs.outcomes, self._used, 0, int(logs.used[OUTCOMES])
         positives = positives_by_owner(self._catalog, NO_OWNER)
+        used[PASSED], used[ENCOUNTERED] = 0, logs.used[ENCOUNTERS]
         while start < count and self.numbers.rows > 1:
             used[WRITTEN] = used[NEEDED] = used[BEGAN] = 0
-            day = 0 if self._catalog.untimed else DAY
-            walk = JointWalk(self.heads, self.pairs, self.seen, used, positives, day)
+            walk = JointWalk(self.heads, self.pairs, self.seen, used, logs.encounters, positives, self._day)
             start = find(log, start, count, self._catalog.registry, walk, self._joint)
             written = int(used[WRITTEN])
             if used[BEGAN]:
@@ -382,6 +456,7 @@ class Pairing:
                         DueReport(number, side_number, *fields) for fields in zip(
                             joint.sequence[due_rows].tolist(), joint.group[due_rows].tolist(),
                             zip(joint.a_revised[due_rows].tolist(), joint.b_revised[due_rows].tolist()),
+                            joint.encounters[due_rows].tolist(),
                         )
                     ]  # fmt: skip
                     rows = rows[done:]
@@ -392,11 +467,14 @@ class Pairing:
             yield due
 
     def unreported_sequences(self) -> Iterator[DueReport]:
-        """Sequences that have joint outcomes since their last messages."""
+        """Sequences that have joint outcomes since their last messages.
+
+        Those of a pair that has none yet: instances that both have predicted since then.
+        """
         revisions = self._catalog.columns.entities.revisions
         for tables in self.tables:
             for side_number, side in enumerate(tables.sides):
-                for row in side.has_news().tolist():
+                for row in side.has_news(self.pairs, self.disagreements.counts).tolist():
                     a, b = self.ends[int(side.due.pair[row])]
                     yield DueReport(
                         tables.number, side_number, row, 0, (int(revisions[a]), int(revisions[b]))

@@ -16,6 +16,7 @@ from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.comparisons import DEFINED, REASONS, UNDECIDED, VERDICTS, measuring
 from prequential.engine.comparisons.clusters import needed_clusters
 from prequential.engine.comparisons.confidence_sequence import level_of
+from prequential.engine.comparisons.disagreement import Disagreement, as_message
 from prequential.engine.comparisons.measuring import MCNEMAR, N01, N10, NAMES, P_VALUE, intervals
 from prequential.engine.comparisons.pairing import Pairing
 from prequential.engine.comparisons.tables import PairSide
@@ -51,6 +52,7 @@ class PairSequence(NamedTuple):
 class PairSubject(NamedTuple):
     """What doesn't change of a pair."""
 
+    pair: int
     a: Entity
     b: Entity
     order: tuple[int, ...]  # among all pairs' messages
@@ -86,6 +88,35 @@ class SideStatistics(NamedTuple):
     clusters: list[int | None]  # how many are over; None: outcomes have no clusters
     alone: list[int]  # the verdict without clusters
     more: list[list[float]]  # outcomes and clusters that a decision takes (see `forecast`)
+
+
+class Predicted(NamedTuple):
+    """What a pair's predictions show, with or without labels."""
+
+    disagreement: Disagreement | None  # None: nothing
+    once: bool  # whether each model has predicted each instance once
+
+    @property
+    def identity(self) -> bytes:
+        """The part of a message's id that names it."""
+        return b"" if self.disagreement is None else b",[%d,%d]" % (self.disagreement.n, self.once)
+
+    @property
+    def ts(self) -> int:
+        """Time of the newest instance that both have predicted, ms."""
+        return 0 if self.disagreement is None else self.disagreement.ts
+
+    def as_message(self, stage: str, same: list[str], config: StreamConfig) -> dict[str, Any] | None:
+        """Return the field of messages about a stage; None: there is none."""
+        if self.disagreement is None:
+            return None
+        first_only = self.once or INITIAL in (stage, *same)
+        return as_message(self.disagreement, first_only=first_only, unit=unit_of(config))
+
+
+def unit_of(config: StreamConfig) -> str:
+    """Return what clusters are called in messages."""
+    return "days" if config.cluster in (None, DAY) else "clusters"
 
 
 def is_parted(stage: str, same: Sequence[str]) -> bool:
@@ -150,7 +181,9 @@ class ComparisonReporter:
                 indices.setdefault((side, row), []).append(len(places))
                 places.append(PairSequence(stage, loss, side, row, of_estimators, same))
         order = pairing.order_of(pair)
-        subject = PairSubject(a, b, order, stream.config, rank, initial_is_final, number, places, indices)
+        subject = PairSubject(
+            pair, a, b, order, stream.config, rank, initial_is_final, number, places, indices
+        )
         self._known_pairs[pair] = subject
         return subject
 
@@ -166,6 +199,7 @@ class ComparisonReporter:
         statistics, levels = self._find(places)
         values, first = self._values(statistics, levels)
         draft, loss, orders = Draft(), catalog.loss, []
+        predicted: dict[tuple[int, int], Predicted] = {}
         for report, subject, number in places:
             stream, sequence = self._stream_of(subject), subject.places[number]
             side = statistics[subject.number, sequence.side]
@@ -173,23 +207,36 @@ class ComparisonReporter:
             outcomes = side.n[i]
             start, step = first[subject.number, sequence.side] + i, len(side.n)
             parted = is_parted(sequence.stage, sequence.same)
-            numbers = b"".join(b",%d" % part for part in (outcomes, *report.revised, parted, *loss)) + b"]"
+            parts = outcomes, *report.revised, parted, *loss
+            moment = subject.pair, report.encounters
+            if moment not in predicted:
+                predicted[moment] = self.predicted(*moment)
+            numbers = b"".join(b",%d" % part for part in parts) + predicted[moment].identity + b"]"
             count = len(sequence.subjects.heads)
             draft.add(
                 stream.name, sequence.subjects, numbers, range(start, start + count * step, step), outcomes,
-                side.newest[i], self._all_columns, self._fields(stream, subject.rank, sequence.same, side, i),
+                side.newest[i] if outcomes else predicted[moment].ts, self._all_columns,
+                self._fields(stream, subject.rank, sequence, side, i, predicted[moment]),
             )  # fmt: skip
             orders.append(((report.group, subject.order, number), count))
         written = iter(self._writer.write(draft, values))
         return [(order, list(islice(written, count))) for order, count in orders]
 
-    def _fields(self, stream: Stream, rank: int, same: list[str], side: SideStatistics, i: int) -> bytes:
+    def predicted(self, pair: int, encounters: int = 0) -> Predicted:
+        """What a pair's predictions show, with the first `encounters` of the log that pairs read now."""
+        found = self._pairing.disagreement_of(pair, encounters)
+        return Predicted(found, found is not None and self._pairing.predicts_once(pair, encounters))
+
+    def _fields(
+        self, stream: Stream, rank: int, sequence: PairSequence, side: SideStatistics, i: int,
+        predicted: Predicted,
+    ) -> bytes:  # fmt: skip
         """What all estimators' messages about a sequence have in common behind their statistics."""
         bounded, low, high = side.intervals[i]
         verdict = side.verdicts[i]
         fields: dict[str, Any] = {
             "interval": (low, high) if bounded else None,
-            "level": level_of(stream.config.compare_level, rank),
+            "level": level_of(stream.config.compare_level, rank) if rank else None,
             "pairs": rank,
             "verdict": VERDICTS[verdict],
             "since": side.since[i] if verdict else None,
@@ -203,8 +250,11 @@ class ComparisonReporter:
         needed = needed_of(side, i, stream.config)
         if needed is not None:
             fields["needed"] = needed
-        if same:
-            fields["same"] = same
+        disagreement = predicted.as_message(sequence.stage, sequence.same, stream.config)
+        if disagreement is not None:
+            fields["disagreement"] = disagreement
+        if sequence.same:
+            fields["same"] = sequence.same
         return fields_of(fields | {"untimed": True} if self._catalog.untimed else fields)
 
     def _values(
@@ -283,8 +333,7 @@ def provisional_of(
     needed = needed_clusters(level_of(config.compare_level, rank))
     if clusters >= needed:
         return None
-    unit = "days" if config.cluster in (None, DAY) else "clusters"
-    return {"verdict": VERDICTS[statistics.alone[row]], unit: clusters, "needed": needed}
+    return {"verdict": VERDICTS[statistics.alone[row]], unit_of(config): clusters, "needed": needed}
 
 
 def needed_of(statistics: SideStatistics, row: int, config: StreamConfig) -> dict[str, int] | None:
@@ -294,7 +343,7 @@ def needed_of(statistics: SideStatistics, row: int, config: StreamConfig) -> dic
         return None
     needed = {"outcomes": _rounded(outcomes)}
     if statistics.clusters[row] is not None:
-        needed["days" if config.cluster in (None, DAY) else "clusters"] = _rounded(clusters)
+        needed[unit_of(config)] = _rounded(clusters)
     return needed
 
 
@@ -328,6 +377,7 @@ class Copies(NamedTuple):
     """Copies of some pairs' sequences: `places` locates them in the copies, by tables and side."""
 
     places: list[tuple[PairSubject, list[PairSequence]]]
+    predicted: list[Predicted]  # by pair, in the same order
     sides: dict[tuple[int, int], PairSide]
 
 
@@ -350,6 +400,7 @@ class PairStatus(NamedTuple):
     rank: int  # the pair is the k-th to begin, see `Pairs`
     provisional: dict[str, Any] | None  # as in messages
     needed: dict[str, int] | None  # as in messages
+    disagreement: dict[str, Any] | None  # as in messages
 
 
 def costs(pairing: Pairing, entities: int) -> Ints:
@@ -393,20 +444,21 @@ def take(
         (number, side): pairing.tables[number].sides[side].part(np.array(copied_rows, dtype=np.int64))
         for (number, side), copied_rows in rows.items()
     }
-    return Copies(places, sides)
+    return Copies(places, [reporter.predicted(subject.pair) for subject, _ in places], sides)
 
 
 def pair_statuses(copies: Copies, shows: Callable[[str, Entity], bool] | None = None) -> Iterator[PairStatus]:
-    """The status of each copied pair with joint outcomes, by stage, as messages would report it now.
+    """The status of each copied pair with outcomes or predictions, by stage, as messages would report it now.
 
     `shows` selects the estimators of A's stream that have statistics (None: all).
     """
     read_sides = {key: read(side, list(range(side.rows))) for key, side in copies.sides.items()}
-    for subject, places in copies.places:
+    for (subject, places), predicted in zip(copies.places, copies.predicted):
+        has_predictions = predicted.disagreement is not None and not subject.rank
         for sequence in places:
             names = copies.sides[subject.number, sequence.side].names
             side, i = read_sides[subject.number, sequence.side], sequence.row
-            if not side.n[i]:
+            if not side.n[i] and not has_predictions:
                 continue
             shown = [index for index, name in enumerate(names) if shows is None or shows(name, subject.a)]
             statistics = {names[estimator]: by_name(side, estimator, i) for estimator in shown}
@@ -416,8 +468,10 @@ def pair_statuses(copies: Copies, shows: Callable[[str, Entity], bool] | None = 
             yield PairStatus(
                 subject.a, subject.b, sequence.stage, sequence.loss, statistics, n, (low, high)
                 if bounded else None,
-                verdict, side.since[i] if verdict else None, side.n[i], side.newest[i],
+                verdict, side.since[i] if verdict else None, side.n[i],
+                side.newest[i] if side.n[i] else predicted.ts,
                 side.recent[i], sequence.same, subject.rank,
                 provisional_of(side, i, subject.config, subject.rank),
                 needed_of(side, i, subject.config),
+                predicted.as_message(sequence.stage, sequence.same, subject.config),
             )  # fmt: skip

@@ -15,6 +15,7 @@ import numpy as np
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.comparisons import confidence_sequence, updating
 from prequential.engine.comparisons.clusters import new_cluster_sums
+from prequential.engine.comparisons.disagreement import DisagreementCounts
 from prequential.engine.comparisons.joint import (
     ABSOLUTE,
     COST,
@@ -24,6 +25,7 @@ from prequential.engine.comparisons.joint import (
     RIGHT_AND_WRONG,
     SQUARED,
     Joint,
+    JointPairs,
     additions_of,
     counts_of,
 )
@@ -98,7 +100,7 @@ class PairSide(RowAllocator):
 
     def free(self, first: int, count: int = 1) -> None:
         """Take back a pair's rows: none has them now."""
-        self.due.pair[first : first + count] = 0
+        self.due.pair[first : first + count] = self.due.disagreement[first : first + count] = 0
         super().free(first, count)
 
     def grow(self, rows: int) -> None:
@@ -142,15 +144,21 @@ class PairSide(RowAllocator):
                 estimator.add(added)
         return done, self._due_rows[:count].copy()
 
-    def has_news(self) -> Ints:
-        """Sequences with joint outcomes since their last messages."""
+    def has_news(self, pairs: JointPairs, counts: DisagreementCounts) -> Ints:
+        """Sequences with joint outcomes since their last messages; see `Pairing.unreported_sequences`."""
         rows = slice(self.rows)
-        new = (self.columns.n[rows] != self.times.reported[rows]) & (self.due.pair[rows] > 0)
-        return np.flatnonzero(new & (self.due.every[rows] >= 0))
+        new = self.columns.n[rows] != self.times.reported[rows]
+        compared = self.due.disagreement[rows]
+        if compared.any():
+            encountered = counts.n[compared] != self.times.encountered[rows]
+            new |= encountered & (compared > 0) & (pairs.rank[self.due.pair[rows]] == 0)
+        return np.flatnonzero(new & (self.due.pair[rows] > 0) & (self.due.every[rows] >= 0))
 
-    def report(self, row: int) -> None:
+    def report(self, row: int, counts: DisagreementCounts) -> None:
         """There are messages of a sequence as it is now."""
         self.due.now[row], self.times.reported[row] = 0, self.columns.n[row]
+        if not self.columns.n[row]:
+            self.times.encountered[row] = counts.n[self.due.disagreement[row]]
 
     def statistics(self, index: int, rows: Ints) -> tuple[Floats, Floats, Ints]:
         """Of an estimator by its place: memory's n, values and reasons of sequences (see `measuring`)."""

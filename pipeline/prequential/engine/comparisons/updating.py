@@ -206,6 +206,7 @@ class Times(NamedTuple):
 
     newest: Ints  # label time of the newest joint outcome, ms
     reported: Ints  # joint outcomes at its last messages
+    encountered: Ints  # instances that both had predicted then, as long as the pair has no outcome
     verdicts: Bytes  # both verdicts after the newest joint outcome, as one number
 
 
@@ -215,6 +216,7 @@ class PairSettings(NamedTuple):
     every: Ints  # messages are due after every so many joint outcomes; 0: not by count; -1: there are none
     pair: Ints32  # 0: none has the row
     now: Bytes  # whether they are due, with the state as it is
+    disagreement: Ints32  # row of its pair (see `disagreement`), if messages about it need no outcome; or 0
 
 
 #: Verdicts are so many.

@@ -22,7 +22,7 @@ from prequential.engine.join.expiry import (
     forget,
     label_was_late,
 )
-from prequential.engine.join.outcome_rows import Origin, note_unrevised, write_again
+from prequential.engine.join.outcome_rows import Origin, is_first_of_model, note_unrevised, write_again
 from prequential.engine.tables import logs as log
 from prequential.engine.tables import store as stores
 from prequential.engine.tables.logs import Logs
@@ -240,6 +240,8 @@ def _add_prediction(
         while predictions.next[last]:
             last = predictions.next[last]
         predictions.next[last] = row
+        if streams.paired[stream]:
+            _note_encounters(registry, store, logs, Origin(log.number_of(logs, i), stream, slot), row)
     if values.estimate.shape[1]:  # always: as above
         values.estimate[row, 0] = 0.0
         if streams.estimates[stream]:
@@ -249,6 +251,27 @@ def _add_prediction(
     logs.events.bin[event] = predictions.bin[row]
     logs.events.t1[event] = streams.clock[stream]
     return row
+
+
+@inner
+def _note_encounters(registry: Registry, store: Store, logs: Logs, origin: Origin, row: int) -> None:
+    """Note which models had predicted an instance before a prediction, the last one of its list.
+
+    Of each model, its prediction that was delivered first counts, and the others don't.
+    """
+    predictions, first = store.predictions, store.instances.first[origin.slot]
+    model, clock = predictions.model[row], registry.streams.clock[origin.stream]
+    if not is_first_of_model(predictions, first, row):
+        if not registry.entities.repeats[model]:
+            log.add_encounter(logs, model, model, False, 0, origin.record)
+        return
+    other = first
+    while other != row:
+        if is_first_of_model(predictions, first, other):
+            differs = predictions.label[row] != predictions.label[other]
+            ts = min(predictions.ts[row], predictions.ts[other], clock)
+            log.add_encounter(logs, model, predictions.model[other], differs, ts, origin.record)
+        other = predictions.next[other]
 
 
 @inner

@@ -18,8 +18,9 @@ from prequential.configuration.settings.stages import FINAL, INITIAL, PERIOD, pa
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import OTHER
 from prequential.engine.comparisons import DEFINED, REASONS, measuring
+from prequential.engine.comparisons.disagreement import Disagreement, as_message
 from prequential.engine.comparisons.measuring import NAMES as OF_PAIRS
-from prequential.engine.comparisons.reporting import is_parted
+from prequential.engine.comparisons.reporting import is_parted, unit_of
 from prequential.engine.delay import latency, maturity
 from prequential.engine.estimators.naming import RANDOM_SUFFIX, parse_estimator
 from prequential.engine.measures.registry import by_name
@@ -30,7 +31,7 @@ from prequential.engine.output.pending_estimates import Waiting, together
 from prequential.engine.tables.streams import MODEL
 from prequential.topics.encoding import encode, identity
 from prequential.topics.outputs import ALL_PARTITIONS, BY_PARTITION, Comparison, Encoded, Metrics
-from prequential.topics.parts import LOST, Compared, Evaluated, Part
+from prequential.topics.parts import LOST, Compared, Evaluated, Part, PredictedByBoth
 from prequential.topics.specs import COMPARISONS, METRICS
 
 
@@ -84,7 +85,7 @@ class PartNames:
         """The segment to which a partition's segment belongs."""
         return name if name is None else self._folded.get(name, name)
 
-    def pair(self, compared: Compared) -> tuple[str, str] | None:
+    def pair(self, compared: Compared | PredictedByBoth) -> tuple[str, str] | None:
         """Models A and B of a partition's pair; None: the pair has no messages."""
         if compared.model == compared.against:
             return None if compared.model in self._retired else (compared.model, compared.against)
@@ -367,11 +368,29 @@ class Merged:
     # ---- comparisons
 
     def comparisons(self, before: Sequence[Part]) -> Iterator[Encoded]:
-        """Messages about all pairs of models that have more joint outcomes than in the parts `before`."""
-        former = {key: _outcomes(results) for key, results in self._pairs(before).items()}
+        """Messages about all pairs of models that have more joint outcomes than in the parts `before`.
+
+        Those of a pair without outcomes: more instances that both have predicted.
+        """
+        former_predictions, predictions = self._predicted(before), self._predicted(self._parts)
+        former = {
+            key: _outcomes(results) or -_instances(former_predictions.get(key[:2], ()))
+            for key, results in self._pairs(before).items()
+        }
         for key, results in self._pairs(self._parts).items():
-            if _outcomes(results) != former.get(key):
-                yield from self._comparisons(key, results)
+            predicted = predictions.get(key[:2], ())
+            if (_outcomes(results) or -_instances(predicted)) != former.get(key):
+                yield from self._comparisons(key, results, predicted)
+
+    def _predicted(self, parts: Sequence[Part]) -> dict[tuple[str, str], list[PredictedByBoth]]:
+        """The partitions' predictions of pairs of models."""
+        results: dict[tuple[str, str], list[PredictedByBoth]] = {}
+        for part in parts:
+            for predicted in part.predicted:
+                pair = self.names.pair(predicted)
+                if pair is not None:
+                    results.setdefault(pair, []).append(predicted)
+        return results
 
     def _pairs(self, parts: Sequence[Part]) -> dict[tuple[Any, ...], list[Compared]]:
         """The partitions' results for pairs of models, by pair, segment, stage and loss.
@@ -394,7 +413,9 @@ class Merged:
                     results.setdefault((*pair, segment, INITIAL, compared.loss), []).append(compared)
         return results
 
-    def _comparisons(self, key: tuple[Any, ...], results: Sequence[Compared]) -> Iterator[Encoded]:
+    def _comparisons(
+        self, key: tuple[Any, ...], results: Sequence[Compared], predicted: Sequence[PredictedByBoth]
+    ) -> Iterator[Encoded]:
         model, against, segment, stage, loss = key
         missing = self.names.without_pair((model, against))
         outcomes = _outcomes(results)
@@ -410,6 +431,14 @@ class Merged:
             is_parted(stage, same),
             *self._loss,
         )
+        disagreement = None
+        if predicted and segment is None:
+            once = all(part.once for part in predicted)
+            numbers = *numbers, [_instances(predicted), int(once)]
+            disagreement = _disagreement(predicted, config, first_only=once or INITIAL in (stage, *same))
+        ts = max(compared.ts for compared in results)
+        if not outcomes:
+            ts = max((part.ts for part in predicted), default=0)
         for estimator in self._estimators:
             memory, parameter = parse_estimator(estimator)
             memories = [
@@ -433,7 +462,7 @@ class Merged:
             subject = self._name, ALL_PARTITIONS, model, against, segment, stage, estimator
             message = Comparison(
                 identity(*subject, loss, *numbers), *subject, loss,
-                int(n) if whole else n, outcomes, max(compared.ts for compared in results),
+                int(n) if whole else n, outcomes, ts,
                 {
                     name: int(value) if name in counts else value
                     for name, (value, reason) in statistics.items() if reason == DEFINED
@@ -442,9 +471,12 @@ class Merged:
                     name: REASONS[reason]
                     for name, (_, reason) in statistics.items() if reason not in (DEFINED, measuring.ABSENT)
                 },
-                None, config.compare_level, max(compared.pairs for compared in results), BY_PARTITION, None,
+                None, config.compare_level if outcomes else None,
+                max(compared.pairs for compared in results), BY_PARTITION, None,
                 config.digest,
             )  # fmt: skip
+            if disagreement is not None:
+                message.disagreement = disagreement
             if same:
                 message.same = same
             if missing:
@@ -468,6 +500,22 @@ def _swapped(values: Sequence[float], *, counted: bool) -> list[float]:
         return [neither, of_a, of_b, both]
     of_a, of_b, n = values
     return [of_b, of_a, n]
+
+
+def _instances(predicted: Sequence[PredictedByBoth]) -> int:
+    return sum(part.n for part in predicted)
+
+
+def _disagreement(
+    predicted: Sequence[PredictedByBoth], config: StreamConfig, *, first_only: bool
+) -> dict[str, Any]:
+    """The field `disagreement` of all partitions together; the bound is the mean of theirs, by instances."""
+    n = _instances(predicted)
+    bound = sum(part.n * part.at_most for part in predicted) / n
+    by_days = [part.clusters for part in predicted if part.clusters is not None]
+    clusters, needed = min(by_days, key=lambda days: days[0] - days[1], default=(None, 0))
+    found = Disagreement(n, sum(part.differing for part in predicted), bound, clusters, needed)
+    return as_message(found, first_only=first_only, unit=unit_of(config))
 
 
 def _outcomes(results: Sequence[Compared]) -> int:

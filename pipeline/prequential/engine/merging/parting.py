@@ -36,7 +36,16 @@ from prequential.engine.tables.outcomes import by_class
 from prequential.engine.tables.scores import SIZE, WIDTHS
 from prequential.engine.tables.streams import AGE, MODEL, SEGMENT
 from prequential.topics.errors import existing
-from prequential.topics.parts import LOST, Compared, Evaluated, Foreseen, MemoryPart, Part, PeriodPart
+from prequential.topics.parts import (
+    LOST,
+    Compared,
+    Evaluated,
+    Foreseen,
+    MemoryPart,
+    Part,
+    PeriodPart,
+    PredictedByBoth,
+)
 
 #: Kinds of entities that don't depend on the previous label, which may be in another partition.
 _KINDS = (MODEL, SEGMENT, AGE)
@@ -73,6 +82,7 @@ def part_of(state: ShardState, reporter: ComparisonReporter, name: str, since: i
         or (entity.kind == SEGMENT and catalog.columns.entities.outcomes[entity.row])
     ]  # fmt: skip
     part.compared = list(_compared(state, reporter, stream))
+    part.predicted = list(_predicted(state, reporter, stream, partitions))
     return part
 
 
@@ -170,7 +180,8 @@ def _compared(state: ShardState, reporter: ComparisonReporter, stream: Stream) -
         revised = int(revisions[subject.a.row] + revisions[subject.b.row])
         for sequence in subject.places:
             side = sides[sequence.side]
-            if not side.columns.n[sequence.row]:
+            without = pairing.has_only_predictions(subject.pair, side, sequence.row)
+            if not side.columns.n[sequence.row] and not without:
                 continue
             memories = [
                 (accumulator.name, _label_time(accumulator, sequence.row),
@@ -182,6 +193,23 @@ def _compared(state: ShardState, reporter: ComparisonReporter, stream: Stream) -
                 side.counted,
                 int(side.columns.n[sequence.row]), int(side.times.newest[sequence.row]),
                 subject.rank, memories, sequence.same, revised,
+            )  # fmt: skip
+
+
+def _predicted(
+    state: ShardState, reporter: ComparisonReporter, stream: Stream, partitions: int
+) -> Iterator[PredictedByBoth]:
+    """The disagreement of each pair of models; all partitions share its level."""
+    pairs = {pair for row in stream.entities for pair in state.pairing.by_entity.get(row, ())}
+    for pair in sorted(pairs, key=state.pairing.order_of):
+        found = state.pairing.disagreement_of(pair, shares=partitions)
+        if found is not None:
+            subject = reporter.subject(pair)
+            clusters = None if found.clusters is None else (found.clusters, found.needed)
+            yield PredictedByBoth(
+                subject.a.model, subject.b.model, found.n, found.differing, found.ts, found.at_most,
+                clusters,
+                state.pairing.predicts_once(pair),
             )  # fmt: skip
 
 

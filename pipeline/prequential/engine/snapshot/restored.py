@@ -132,7 +132,7 @@ def _pairs(
 ) -> None:  # fmt: skip
     """The same of models that are compared, by loss."""
     present = {pairing.identity(pair): int(pairing.pairs.plan[pair]) for pair in pairing.ends}
-    for a, b, number, _, _, label, _ in head["pairs"]:
+    for a, b, number, _, _, label, *_ in head["pairs"]:
         then = {name for name, _ in head["comparisons"][number][1]}
         plan = present.get((rows.get(a, -1), rows.get(b, -1), label or ""))
         now = set() if plan is None else {name for name, _ in pairing.tables[plan].codes}

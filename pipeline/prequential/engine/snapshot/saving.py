@@ -10,6 +10,7 @@ import numpy as np
 from prequential.configuration.settings.stages import INITIAL
 from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.comparisons.disagreement import Disagreements
 from prequential.engine.comparisons.joint import COST, LOSS_NAMES
 from prequential.engine.comparisons.pairing import Pairing
 from prequential.engine.comparisons.tables import Comparisons
@@ -19,6 +20,7 @@ from prequential.engine.incidents.clusters import with_places
 from prequential.engine.incidents.incident import Noted, OpenIncident
 from prequential.engine.incidents.incidents import Incidents, watched_stage
 from prequential.engine.snapshot.restored import Begun
+from prequential.engine.tables.rows import Key
 
 
 def head_of_pairs(pairing: Pairing) -> dict[str, Any]:
@@ -30,9 +32,11 @@ def head_of_pairs(pairing: Pairing) -> dict[str, Any]:
                 *(int(column[pair]) for column in (p.a, p.b, p.plan, p.counted, p.scored)),
                 pairing.labels.get(pair),
                 int(p.rank[pair]),
+                int(p.disagreement[pair]),
             ]
             for pair in sorted(pairing.ends)
         ],
+        "disagreements": pairing.disagreements.rows,
         "comparisons": [
             [
                 list(tables.estimators),
@@ -62,6 +66,10 @@ def restore_pairs(
         (moved.get(fields[0], fields[0]), moved.get(fields[1], fields[1]), fields[5]): fields
         for fields in saved["pairs"]
     }
+    disagreements = Disagreements(saved["disagreements"])
+    disagreements.grow(disagreements.rows)
+    for table in disagreements.state_tables("disagreements|", Key.PAIR, ()):
+        table.fill(arrays)
     missing: list[Begun] = []
     pairing.begun = {tuple(key): count for *key, count in saved["pairs_begun"]}
     for pair in sorted(pairing.ends):
@@ -71,7 +79,9 @@ def restore_pairs(
         if saved_pair is None:
             missing += _described(catalog, a, b, "")
             continue
-        entity, _, number, *first, _, pairing.pairs.rank[pair] = saved_pair
+        entity, _, number, *first, _, pairing.pairs.rank[pair], former_row = saved_pair
+        if former_row and pairing.pairs.disagreement[pair]:
+            pairing.disagreements.adopt(disagreements, former_row, pairing.pairs.disagreement[pair])
         then = former[number]
         stages = [label] if label else stages_of[entity]
         before = {

@@ -1,4 +1,4 @@
-"""The logs of a micro-batch: outcomes, events of predictions, alarms, and the reason why the join stopped.
+"""The logs of a micro-batch: outcomes, events and pairs of predictions, alarms, and why the join stopped.
 
 Consumers of predictions read it (coverage, selection, periods); consumers of outcomes read the outcome log.
 """
@@ -139,8 +139,8 @@ def note_warning(alarms: Alarms, index: int, detector: int) -> None:
 
 #: Positions in `Logs.used`: rows of each log, and entities due; instances in the store; what stopped the
 #: join, see `engine.join.join`.
-OUTCOMES, EVENTS, SEGMENT_EVENTS, LATENCIES, DUE, CLOSINGS, REMEMBERED = range(7)
-NEEDED, OVERDUE, WANTED, READ_AHEAD, REST = range(7, 12)
+OUTCOMES, EVENTS, SEGMENT_EVENTS, LATENCIES, DUE, CLOSINGS, ENCOUNTERS, REMEMBERED = range(8)
+NEEDED, OVERDUE, WANTED, READ_AHEAD, REST = range(8, 13)
 
 #: Why the join stops: all rows are done; the logs are full; messages are due by count; a segment has no
 #: entity yet; a record would be taken whose names aren't known yet; `initial` of an entity becomes another
@@ -164,6 +164,26 @@ class SegmentEvents(NamedTuple):
     model: Ints32
     segment: Ints32  # row in `SegmentRows`
     labelled: Bytes
+
+
+class Encounters(NamedTuple):
+    """Predictions of instances that had predictions before, of streams whose models are compared.
+
+    An instance has one row for each pair of models that have predicted it, when the later of their first
+    predictions comes. A further prediction of the same model has one row, in which both models are the same.
+    """
+
+    model: Ints32  # row of the model, and of the one that had predicted the instance before
+    other: Ints32
+    differs: Bytes  # whether they predict different classes
+    ts: Ints  # of the earlier one of the two predictions, at most the stream's clock, ms
+    record: Ints32  # its number (see `Closings`)
+    pair: Ints32  # for consumers: the pair of both models; 0: they aren't compared
+
+
+def new_encounters(rows: int) -> Encounters:
+    """An empty log with this many rows; `Logs.used[ENCOUNTERS]` is the number of rows in use."""
+    return records(Encounters, rows)
 
 
 class LabelLatencies(NamedTuple):
@@ -217,6 +237,7 @@ class Logs(NamedTuple):
     used: Ints
     dropped: Ints  # by reason: 1 + row of the first record dropped for it; 0: none was; -1: it is known
     ends: Ends
+    encounters: Encounters
 
 
 def new_logs(rows: int) -> Logs:
@@ -229,9 +250,10 @@ def new_logs(rows: int) -> Logs:
         records(LabelLatencies, rows),
         zeros(Closings, rows)._replace(text=text),
         np.zeros(rows, dtype=np.int32),
-        np.zeros(12, dtype=np.int64),
+        np.zeros(13, dtype=np.int64),
         np.zeros(REASONS, dtype=np.int64),
         zeros(Ends, 2, text=LONGEST),
+        new_encounters(rows),
     )
 
 
@@ -261,6 +283,20 @@ def add_segment_event(logs: Logs, model: int, segment: int, labelled: int) -> No
     logs.used[SEGMENT_EVENTS] = row + 1
     events = logs.segment_events
     events.model[row], events.segment[row], events.labelled[row] = model, segment, labelled
+
+
+@inner
+def add_encounter(logs: Logs, model: int, other: int, differs: bool, ts: int, record: int) -> None:
+    """Append that a model has predicted an instance that `other`, maybe the same model, had predicted.
+
+    `ts`: of the earlier prediction, ms. `record`: the number of the later one (see `number_of`). A prediction
+    has at most as many rows as its instance had predictions: `has_capacity` ensures the room, by events.
+    """
+    row = logs.used[ENCOUNTERS]
+    logs.used[ENCOUNTERS] = row + 1
+    encounters = logs.encounters
+    encounters.model[row], encounters.other[row], encounters.differs[row] = model, other, differs
+    encounters.ts[row], encounters.record[row] = ts, record
 
 
 @inner
@@ -315,6 +351,7 @@ def has_capacity(logs: Logs, outcomes: int, events: int, segment_events: int) ->
         used[OUTCOMES] + outcomes <= rows
         and used[DUE] + outcomes <= rows
         and used[EVENTS] + events <= rows
+        and used[ENCOUNTERS] + events <= rows
         and used[SEGMENT_EVENTS] + segment_events <= rows
         and used[LATENCIES] < rows
     ):

@@ -29,6 +29,7 @@ class Key(Enum):
     SEGMENT = "model, key of segments and value"
     SEQUENCE = "entity and stage"
     JOINT = "pair of entities, stage and loss"
+    PAIR = "pair of models"
     COHORT = "model and step of prediction time"
     PREDICTED = "model and predicted class"
     BINS = "stream and range of latencies"

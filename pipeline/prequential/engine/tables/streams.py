@@ -34,6 +34,7 @@ class Streams(NamedTuple):
     final: Bytes
     bins: Ints32  # how many are evaluated
     compared: Bytes  # whether any two of its models are compared
+    paired: Bytes  # whether their predictions are compared, before there are labels
     by_cohorts: Bytes  # whether verdicts, tests or intervals count outcomes by their predictions' time
     cluster: Ints  # length of clusters of these, ms; 0: it follows from the data; -1: none
     versions: Bytes  # whether any prediction has named a version of its model
@@ -162,6 +163,7 @@ class Entities(NamedTuple):
     expired: Ints
     at_horizon: Ints  # predictions that got the class of instances without a label by the horizon
     duplicate: Ints
+    repeats: Bytes  # whether an instance had two predictions of it, where predictions of models are compared
     judged: Ints  # predictions with an estimate of their loss; -1: it isn't used (`join.scoring`)
     disagreement: Floats  # the mean of the latest estimates
     retired: Bytes  # whether it isn't evaluated any more, though its predictions may still wait
@@ -182,6 +184,7 @@ ENTITY_STATE = (
     "expired",
     "at_horizon",
     "duplicate",
+    "repeats",
     "version",
     "judged",
     "disagreement",

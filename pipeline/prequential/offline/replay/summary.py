@@ -395,7 +395,8 @@ def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
             stream.name, shard.partition, pair_status.a.model, pair_status.b.model, None, pair_status.stage,
             pair_status.loss, pair_status.outcomes,
             pair_status.ts, pair_status.statistics.get(WHOLE, {}).get("difference"), pair_status.interval,
-            level_of(stream.config.compare_level, pair_status.rank), VERDICTS[pair_status.verdict],
+            level_of(stream.config.compare_level, pair_status.rank) if pair_status.rank else None,
+            VERDICTS[pair_status.verdict],
             pair_status.since,
             latest_of(
                 {name: (pair_status.n[name], values.get("difference")) for name,
@@ -405,6 +406,7 @@ def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
             shard.catalog.untimed, recent_of(pair_status.recent), pair_status.same,
             provisional=pair_status.provisional,
             needed=pair_status.needed,
+            disagreement=pair_status.disagreement,
         )  # fmt: skip
 
 

@@ -65,6 +65,10 @@ PAIR_FAMILIES = (
     ("comparison_recent_verdict", GAUGE,
      "Which model has been better since the latest confirmed change, as comparison_verdict"),
     ("comparison_recent_since_outcome", GAUGE, "Joint outcome since about which the recent verdict holds"),
+    ("comparison_disagreement", GAUGE,
+     "Share of instances on which two models predict differently, labelled or not"),
+    ("comparison_disagreement_at_most", GAUGE,
+     "Upper bound of the difference of two models' accuracies, by their predictions alone"),
     ("comparison_outcomes", GAUGE, "Joint outcomes of both models"),
     ("comparison_pairs_left_out", GAUGE,
      "Pairs of models that are not compared because of limits.pairs_per_stream"),
@@ -97,6 +101,10 @@ def add_pair(families: dict[str, Family], catalog: Catalog, standing: PairStatus
     put("recent_verdict", by_loss, _PAIR_VERDICTS[comparisons.VERDICTS.index(standing.recent["verdict"])])
     if standing.recent["since"] is not None:
         put("recent_since_outcome", by_loss, standing.recent["since"])
+    if standing.disagreement is not None:
+        put("disagreement", by_loss, standing.disagreement["share"])
+        if standing.disagreement["at_most"] is not None:
+            put("disagreement_at_most", by_loss, standing.disagreement["at_most"])
     if standing.interval is not None:
         put("low", by_loss, standing.interval[0])
         put("high", by_loss, standing.interval[1])

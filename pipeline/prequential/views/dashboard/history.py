@@ -275,7 +275,7 @@ class History(state.WatchState):
         if comparison.interval is not None:
             values["low"], values["high"] = comparison.interval
         self.pair_newest[key] = Point(comparison.ts, comparison.outcomes, values)
-        if series.wants(comparison.ts, comparison.outcomes):
+        if comparison.outcomes and series.wants(comparison.ts, comparison.outcomes):
             self._add(series, comparison.ts, comparison.outcomes, values)
 
     def _alarmed(self, model: state.ModelState, alarm: readings.Notice) -> None:

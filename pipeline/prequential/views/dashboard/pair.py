@@ -159,7 +159,10 @@ def pair_page(
             for key in rows
         },
         "champion": history.config.stream(pair_key.stream).champion,
-        "promotions": promotions, "question": _question(pair, promotions),
+        "promotions": promotions,
+        "question": _question(
+            pair, promotions, history.config.stream(pair_key.stream).compare_margin
+        ),
         "segments": [_standing(alike_pair) for alike_pair in _alike(history, pair_key, "loss")
             if alike_pair.segment is not None],
         "losses": [_standing(alike_pair) for alike_pair in _alike(history, pair_key, "segment")
@@ -183,6 +186,7 @@ def _certainty(pair: comparing.Pair) -> dict[str, Any]:
     return {
         "provisional": pair.provisional, "needed": pair.needed,
         "whole_verdict": comparing.whole_verdict(pair),
+        "disagreement": pair.disagreement, "agreement": comparing.agreement_in_words(pair.disagreement),
     }  # fmt: skip
 
 
@@ -244,7 +248,9 @@ def _promotions(history: History, pair_key: PairKey) -> Iterator[dict[str, Any]]
         }  # fmt: skip
 
 
-def _question(pair: comparing.Pair, promotions: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _question(
+    pair: comparing.Pair, promotions: list[dict[str, Any]], margin: float | None
+) -> dict[str, Any] | None:
     """Return the question that the page answers: whether the model that is ahead may replace the other.
 
     A champion is never the challenger. Returns None for a pair with a baseline.
@@ -259,9 +265,10 @@ def _question(pair: comparing.Pair, promotions: list[dict[str, Any]]) -> dict[st
     answer = (
         "Yes" if promotion["allowed"] else "No" if recently_better == promotion["champion"] else "Not yet"
     )
-    if answer == "Not yet" and pair.verdict == comparing.EQUIVALENT:
+    is_equivalent = pair.verdict == comparing.EQUIVALENT or comparing.is_within_margin(pair, margin)
+    if answer == "Not yet" and is_equivalent:
         answer = "Equivalent"
-    reason = comparing.promotion_reason(pair, promotion["model"], recently_better, failed)
+    reason = comparing.promotion_reason(pair, promotion["model"], recently_better, failed, margin)
     # Recent outcomes alone are less than the whole run with them.
     is_sure = answer != "Yes" or pair.better(pair.verdict) == promotion["model"]
     basis = "" if answer in ("Not yet", "Equivalent") else "by recent outcomes" + ("" if is_sure else " only")

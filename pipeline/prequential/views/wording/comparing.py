@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -31,6 +32,9 @@ A_LEADS, B_LEADS = "a_better", "b_better"
 
 #: The verdict that the models differ by at most `compare_margin`.
 EQUIVALENT = "equivalent"
+
+#: A part of a unit that is a rounding error.
+_ROUNDING = 1e-9
 
 #: Below this all three decimals are 0.
 _LEAST_SHOWN = 0.0005
@@ -78,7 +82,7 @@ class Pair(msgspec.Struct):
     #: Mean loss of the model minus that of `against`; None without an estimator of all history.
     difference: float | None
     interval: tuple[float, float] | None
-    level: float
+    level: float | None  # None: there is no outcome yet
     verdict: str
     since: int | None
     #: None if no estimator forgets, or none has forgotten anything yet.
@@ -95,6 +99,8 @@ class Pair(msgspec.Struct):
     provisional: dict[str, Any] | None = None
     #: How many more outcomes, and days, a decision takes, as in messages; None: unknown, or decided.
     needed: dict[str, int] | None = None
+    #: How often the models' predictions differ, labelled or not, as in messages; None: unknown.
+    disagreement: dict[str, Any] | None = None
 
     @property
     def is_decided(self) -> bool:
@@ -122,7 +128,7 @@ def pair_of(comparison: Comparison) -> Pair:
         comparison.verdict, comparison.since, latest,
         comparison.untimed is True, recent_of(comparison.recent), comparison.same or [],
         comparison.missing_partitions or [],
-        comparison.provisional or None, comparison.needed or None,
+        comparison.provisional or None, comparison.needed or None, comparison.disagreement or None,
     )  # fmt: skip
 
 
@@ -275,10 +281,13 @@ def leader(pair: Pair) -> str:
     return pair.verdict if pair.is_decided else _leader_by(pair.difference)
 
 
-def promotion_reason(pair: Pair, challenger: str, now: str | None, failed: Sequence[str]) -> str:
+def promotion_reason(
+    pair: Pair, challenger: str, now: str | None, failed: Sequence[str], margin: float | None = None
+) -> str:
     """Return why a challenger may, or may not, replace the other model; `now` is the better model now.
 
     `failed` are the conditions against it, the first one about the verdict itself unless `now` is it.
+    `margin` is the stream's `compare_margin`.
     """
     rival = pair.against if pair.model == challenger else pair.model
     if now == challenger:
@@ -291,6 +300,14 @@ def promotion_reason(pair: Pair, challenger: str, now: str | None, failed: Seque
         return f"{text}; {basis}. {rival} is not proven better in any segment or by any other loss."
     if now == rival:
         return f"{rival} is better by recent outcomes, by its {_loss(pair)}."
+    agreement = agreement_in_words(pair.disagreement)
+    if pair.verdict != EQUIVALENT and is_within_margin(pair, margin):
+        return (
+            f"{challenger} and {rival} are equivalent by their predictions alone: {agreement}, within the "
+            "margin. Choose by cost or speed."
+        )
+    if not pair.outcomes:
+        return f"No labels yet: {agreement}."
     if pair.provisional is not None:
         return f"No verdict yet: {waiting_in_words(pair.provisional, *_names(pair))}."
     if pair.verdict == EQUIVALENT:
@@ -328,6 +345,8 @@ def whole_verdict(pair: Pair) -> str:
         return f"{better} is better{since}"
     if pair.verdict == EQUIVALENT:
         return f"equivalent: the difference is within the margin{since}"
+    if not pair.outcomes:
+        return "no labels yet"
     if pair.verdict == BY_PARTITION:
         return "each partition has its own verdict"
     if pair.provisional is not None:
@@ -371,6 +390,14 @@ def _loss(pair: Pair) -> str:
 
 def over_the_whole_run(pair: Pair) -> str:
     """Return which model is better over the whole run, by how much, and how sure that is."""
+    agreement = "" if pair.is_decided else agreement_in_words(pair.disagreement)
+    if not pair.outcomes and agreement:
+        return f"{pair.model} and {pair.against} have no labels yet; {agreement}"
+    return f"{_outcomes_so_far(pair)}{agreement and f'; {agreement}'}"
+
+
+def _outcomes_so_far(pair: Pair) -> str:
+    """Return `over_the_whole_run` as far as it is about outcomes."""
     a, b = _names(pair)
     difference = pair.difference
     decided, leads = pair.is_decided, leader(pair)
@@ -398,11 +425,71 @@ def over_the_whole_run(pair: Pair) -> str:
         low, high = -high, -low
     begun = "after" if pair.since is None else f"since outcome {pair.since:,} of"
     until = (
-        f"{begun} {pair.outcomes:,} at {100 * (1 - pair.level):.4g}% confidence"
+        f"{begun} {pair.outcomes:,} at {100 * (1 - (pair.level or 0.0)):.4g}% confidence"
         if decided or pair.verdict == EQUIVALENT
         else f"undecided after {pair.outcomes:,} outcomes{more_in_words(pair.needed)}"
     )
     return f"{sentence} ({_number(low)} to {_number(high)}), {until}"
+
+
+def agreement_in_words(disagreement: Mapping[str, Any] | None) -> str:
+    """Return how often two models disagree, and what that says of their accuracies; "": unknown.
+
+    >>> agreement_in_words({"share": 0.005, "at_most": 0.006, "n": 100000})
+    'they disagree on 0.5% of 100,000 predictions: accuracies differ by at most 0.6 points'
+    >>> agreement_in_words({"share": 0.2, "at_most": None, "n": 300})
+    'they disagree on 20.0% of 300 first predictions'
+    >>> early = {"provisional": {"days": 2, "needed": 8}}
+    >>> agreement_in_words({"share": 0.005, "at_most": 0.007, "n": 9000, **early})
+    'they disagree on 0.5% of 9,000 predictions: accuracies differ by at most 0.7 points in these 2 days; \
+not yet known for other days (that takes 8)'
+    """
+    if not disagreement:
+        return ""
+    share, bound, count = disagreement["share"], disagreement["at_most"], disagreement["n"]
+    first = "first " if bound is None else ""
+    text = f"they disagree on {_percent(share)}% of {count:,} {first}predictions"
+    if bound is None or bound >= 1.0:
+        return text
+    text += f": accuracies differ by at most {_points(bound)} points"
+    provisional = disagreement.get("provisional")
+    if provisional:
+        unit = "days" if "days" in provisional else "clusters"
+        seen, needed = provisional.get(unit, 0), provisional.get("needed")
+        so_far = f"these {seen} {unit}" if seen > 1 else f"less than {seen + 2} {unit}"
+        text += f" in {so_far}; not yet known for other {unit} (that takes {needed})"
+    return text
+
+
+def is_within_margin(pair: Pair, margin: float | None) -> bool:
+    """Return whether the models' predictions alone show that their errors differ by at most the margin."""
+    found = pair.disagreement
+    if not margin or not found or pair.loss != "error" or found["at_most"] is None:
+        return False
+    return bool(found["at_most"] <= margin) and not found.get("provisional")
+
+
+def _percent(share: float) -> str:
+    """Return a share in percent with one decimal, or up to its first digit.
+
+    >>> _percent(0.005), _percent(0.00003), _percent(0.0)
+    ('0.5', '0.003', '0.0')
+    """
+    percent, digits = 100 * share, 1
+    while 0.0 < percent < 10.0**-digits:
+        digits += 1
+    return f"{percent:,.{digits}f}"
+
+
+def _points(share: float) -> str:
+    """Return a share in points with two digits, rounded up.
+
+    >>> _points(0.006), _points(0.00601), _points(0.1234)
+    ('0.6', '0.61', '13')
+    """
+    points = 100 * share
+    unit = 10.0 ** (1 - math.floor(math.log10(points)))
+    return f"{math.ceil(points * unit - _ROUNDING) / unit:.3g}"
 
 
 def more_in_words(needed: Mapping[str, int] | None) -> str:

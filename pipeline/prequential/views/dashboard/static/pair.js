@@ -96,6 +96,7 @@ function heading(data) {
     h("p", { class: "crumb" }, link("overview", {}, "Models"), " › ", link("overview", { search: data.stream }, data.stream), " › ", model(data.model), " and ", model(data.against)),
     h("h1", { tabindex: "-1" }, asked ? `Can ${asked.challenger} replace ${asked.champion} on ${data.stream}?` : `${data.model} and ${data.against} on ${data.stream}`),
     asked ? h("div", { class: `card answer ${asked.is_sure ? { Yes: "yes", No: "no" }[asked.answer] ?? "notyet" : "notyet"}` }, h("span", { class: "say" }, asked.answer, asked.basis ? h("small", { class: "basis" }, ` ${asked.basis}`) : null), h("p", {}, asked.reason)) : h("p", { class: "story" }, data.sentence),
+    data.agreement ? h("p", { class: "story" }, h("b", {}, "Without labels. "), `${data.agreement[0].toUpperCase()}${data.agreement.slice(1)}.`) : null,
     data.thresholds ? h("p", { class: "card next" }, h("b", {}, "Different thresholds. "), data.thresholds) : null,
     h("p", { class: "meta" }, said.filter((one) => one).map((one) => h("span", {}, one))),
     horizons(data),
@@ -107,7 +108,7 @@ function horizons(data) {
   const { better, worse, sign } = sideOf(data);
   const name = (verdict) => ({ a_better: data.model, b_better: data.against })[verdict];
   const ahead = (difference) => (difference === null || difference === undefined ? "–" : difference === 0 ? "neither" : difference > 0 ? data.against : data.model);
-  const valid = `any number of looks, ${Number((100 * (1 - data.level)).toPrecision(4))}%`;
+  const valid = data.level === null ? "–" : `any number of looks, ${Number((100 * (1 - data.level)).toPrecision(4))}%`;
   const whole = { what: `all ${count(data.outcomes)} outcomes`, by: data.difference, interval: data.interval, ahead: ahead(data.difference), holds: valid,
     says: data.whole_verdict };
   const { recent, latest } = data;
