@@ -157,6 +157,11 @@ class _Names:
         own = {name: int(periods.sums[row]) for name, row in self._period(table).items()}
         return {name: row for name, row in own.items() if row}
 
+    def _period_ranks(self, table: StateTable) -> Rows:
+        periods = self._state.accounts.periods.periods
+        own = {name: int(periods.ranks[row]) for name, row in self._period(table).items()}
+        return {name: row for name, row in own.items() if row}
+
     def _expected_period(self, _: StateTable) -> Rows:
         return self._owned(self._state.accounts.expected.pool, self._entities)
 

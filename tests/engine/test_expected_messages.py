@@ -308,7 +308,8 @@ def test_it_can_be_left_out() -> None:
 
 
 @pytest.mark.parametrize("changed", [
-    {"label_horizon": 5_000}, {"measures": ("accuracy",)}, {"measures": ("accuracy", "log_loss", "ipw_n")}
+    {"label_horizon": 5_000}, {"measures": ("accuracy",)}, {"measures": ("accuracy", "log_loss", "ipw_n")},
+    {"measures": ("accuracy", "log_loss", "auc")},
 ])  # fmt: skip
 def test_counters_that_do_not_fit_begin_with_the_next_period(changed: dict[str, Any]) -> None:
     lives = Lives(**PERIOD)

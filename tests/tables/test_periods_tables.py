@@ -15,8 +15,8 @@ from prequential.engine.delay import periods as engine
 from prequential.engine.delay.due_periods import PeriodState
 from prequential.engine.delay.periods import PeriodTables, new_periods, with_model
 from prequential.engine.tables.logs import EXPIRED, LATE, MET, REVISED, UNREVISED, WAITS, Events, new_events
-from prequential.engine.tables.outcomes import SCORED, WEIGHTED
-from prequential.engine.tables.scores import BIAS, SPREAD
+from prequential.engine.tables.outcomes import NO_POSITIVE, SCORED, WEIGHTED
+from prequential.engine.tables.scores import BIAS, EDGES, SPREAD
 from test_coverage import assert_same, digest_of
 
 from tests.one_model import due
@@ -31,6 +31,7 @@ class Settings(NamedTuple):
     settle: int
     numbers: bool
     valued: bool = False
+    ranked: bool = False
 
 
 class Case(NamedTuple):
@@ -50,6 +51,7 @@ def case_of(seed: int, rows: int, *, jumps: bool = False) -> Case:
             seed % 2 * 500,
             number,
             valued,
+            valued or seed % 2 > 0,
         )
         for number, valued in ((False, False), (False, True), (True, False))
     ]
@@ -83,6 +85,7 @@ def case_of(seed: int, rows: int, *, jumps: bool = False) -> Case:
             )
             events.revised[i + 1] = rng.randrange(3)
             events.log_loss[i + 1], events.error[i + 1] = rng.expovariate(1), rng.gauss(0, 1)
+            events.is_positive[i + 1] = events.revised[i + 1] == 1
         elif pending[model] and rng.random() < 0.6:
             ts = pending[model].pop(rng.randrange(len(pending[model])))
             events.kind[i] = rng.choice((MET, MET, MET, MET, LATE, EXPIRED))
@@ -98,6 +101,9 @@ def case_of(seed: int, rows: int, *, jumps: bool = False) -> Case:
                 events.error[i], events.value[i] = rng.gauss(0, 1), rng.choice((1e6, rng.gauss(1e6, 1)))
                 events.weight[i] = 1 / (0.01 + rng.random())
                 events.revised[i] = events.label[i]
+                events.positive[i], events.is_positive[i] = stakes.random(), events.label[i] == 1
+                if events.scored[i] & SCORED and stakes.random() < 0.1:
+                    events.scored[i] |= NO_POSITIVE
                 stake(stakes, events, i)
                 met[model].append(i)
         else:
@@ -125,7 +131,7 @@ def begun(case: Case) -> PeriodTables:
         if own is not None:
             tables, _ = with_model(
                 tables, model, own.width, own.final_at, horizon=own.horizon, settle=own.settle,
-                numbers=own.numbers, valued=own.valued,
+                numbers=own.numbers, valued=own.valued, ranked=own.ranked,
             )  # fmt: skip
     return tables
 
@@ -155,6 +161,7 @@ class Plain:
         self.valued: defaultdict[int, Counter[tuple[int, int, int]]] = defaultdict(Counter)
         self.newest: dict[int, int] = {}
         self.values: defaultdict[int, Counter[float]] = defaultdict(Counter)
+        self.scores: defaultdict[int, Counter[int]] = defaultdict(Counter)
         self.sums: defaultdict[int, list[list[float]]] = defaultdict(lambda: [[], [], [], []])  # terms
 
     def see(self, events: Events, i: int) -> None:
@@ -186,6 +193,10 @@ class Plain:
                 valued[cell] += sign
         terms = self.sums[number] if events.scored[i] else []
         if events.scored[i] & SCORED:
+            counts, place = self.scores[number], 200 * int(events.is_positive[i])
+            place += sum(edge <= events.positive[i] for edge in EDGES.tolist())
+            place = 400 if events.scored[i] & NO_POSITIVE else place
+            counts[place] = max(0, counts[place] + sign)  # of labels that weren't there, too
             self.values[number].update({float(events.value[i]): sign})
             columns = (events.error,) if self.own.numbers else (events.log_loss, events.brier)
             for place, column in enumerate(columns):
@@ -208,10 +219,10 @@ def test_it_says_what_dicts_of_periods_say(seed: int) -> None:
     case = case_of(seed, 2_500)
     case = case._replace(settings=[own and own._replace(settle=1 << 50) for own in case.settings])
     plains = {model: Plain(own) for model, own in enumerate(case.settings) if own is not None}
-    seen = staked = 0
+    seen = staked = ranked = 0
 
     def ask(tables: PeriodTables, vector: int) -> None:
-        nonlocal seen, staked
+        nonlocal seen, staked, ranked
         for i in range(seen, vector):
             if (plain := plains.get(int(case.events.model[i]))) is not None:
                 plain.see(case.events, i)
@@ -232,6 +243,11 @@ def test_it_says_what_dicts_of_periods_say(seed: int) -> None:
                         row[y, h] += value
                 assert at_stake.tolist() == np.moveaxis(wanted, 0, 2).tolist()
                 staked += int((at_stake[..., 1] > 1).sum())
+                ranks = np.zeros(402)
+                for place, count in plain.scores[number].items():
+                    ranks[place] = count if own.ranked and not own.numbers else 0
+                assert engine.read_ranks(tables, np.array([state.row]))[0].tolist() == ranks.tolist()
+                ranked += int(ranks.sum())
                 sums = engine.sums_of(tables, state.row)
                 assert (sums is not None) == (number in plain.sums)
                 if sums is not None and own.numbers:
@@ -246,6 +262,7 @@ def test_it_says_what_dicts_of_periods_say(seed: int) -> None:
 
     run(case, sorted(random.Random(seed).sample(range(1, 2_500), 40)), ask)
     assert staked > 3
+    assert ranked > 100
 
 
 def test_cuts_change_no_bit() -> None:

@@ -53,6 +53,8 @@ class Foreseen(msgspec.Struct, gc=False, omit_defaults=True):
     right: tuple[float, float] | None = None
     #: The first sums of scores, as in `MemoryPart`, where mean losses are expected.
     sums: list[float] | None = None
+    #: Histogram of scores, as in `MemoryPart`, where ranks are expected.
+    scores: list[tuple[int, float]] | None = None
     #: By measure half of the width of its interval, where it has one.
     halves: dict[str, float] = {}
 

@@ -18,6 +18,7 @@ from prequential.engine.measures import per_class
 from prequential.engine.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
 from prequential.engine.measures.registry import (
     OF_PROBABILITIES,
+    OF_RANKS,
     OF_WEIGHTS,
     fields_read,
     numbers_read,
@@ -187,6 +188,7 @@ def write_settings(registry: Registry, stream: Stream, ages: int) -> None:
     s.correction[code] = config.temporal_correction and not numbers
     s.estimates[code] = config.objective is not None and config.objective.estimate is not None and not numbers
     s.probabilities[code], s.expects[code] = _scores_probabilities(config), _expects(config)
+    s.ranks[code] = _expects(config) and not set(OF_RANKS).isdisjoint(config.measures)
     verdicts = (config.compare != "off" and bool(config.compare_losses)) or config.disparity is not None
     referred = config.objective is not None and config.objective.reference is not None
     intervals = not numbers and ("intervals" in config.details or referred)

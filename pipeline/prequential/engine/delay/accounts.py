@@ -22,12 +22,20 @@ _PARTS = {
 #: Measures that show that labels are a sample.
 _WEIGHTED = frozenset({"ipw_accuracy", "ipw_n"})
 
+#: Measures of the ranks of scores.
+_RANKED = frozenset({"auc", "pr_auc"})
+
 
 def samples(config: StreamConfig) -> bool:
     """Whether labels are a sample, with propensities."""
     # If each instance gets a label, labels are no sample.
     of_classes = config.task != "regression" and config.label_at_horizon is None
     return of_classes and not _WEIGHTED.isdisjoint(config.measures)
+
+
+def ranks(config: StreamConfig) -> bool:
+    """Whether outcomes of periods are ranked by their scores."""
+    return config.task != "regression" and not _RANKED.isdisjoint(config.measures)
 
 
 class Accounts:
@@ -68,14 +76,14 @@ class Accounts:
             self.periods, _ = periods.with_model(
                 self.periods, row, config.period, final_at,
                 horizon=config.label_horizon, settle=config.settle, numbers=config.task == "regression",
-                valued=config.cost_per_value, zone=config.period_zone,
+                valued=config.cost_per_value, ranked=ranks(config), zone=config.period_zone,
             )  # fmt: skip
             if config.expected:
                 self.expected, _ = expected.with_model(
                     self.expected, row, config.period, horizon=config.label_horizon, settle=config.settle,
                     numbers=config.task == "regression", binned=True,
                     scored=not {"log_loss", "brier"}.isdisjoint(config.measures),
-                    sampled=sampled, at_horizon=at_horizon, zone=config.period_zone,
+                    sampled=sampled, at_horizon=at_horizon, ranked=ranks(config), zone=config.period_zone,
                 )  # fmt: skip
 
     def forget(self, entities: Sequence[int], segments: Ints) -> None:

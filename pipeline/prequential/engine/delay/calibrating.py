@@ -27,12 +27,13 @@ _LARGEST_FACTOR = 20.0
 
 #: Columns of the summary of a period's estimates; three are deviations. The last ones are the evidence about
 #: the pace of labels (see `engine.delay.paces`), how many labels should have come by now, the scale of
-#: shares of labels, and the part of squared scales that is by chance.
+#: shares of labels, and the part of squared scales that is by chance. Then, of the class with fewest labels,
+#: the expected number of labels and of those to come.
 (
     LABELLED, EXPECTED, WAITING, WEIGHT, SCALE, CONCEPT, DELAYS, INPUTS, PACE_TOTAL, PACE_DUE, PACE_CHANCE,
-    DUE_BY_NOW, SCALE_OF_LABELS, BY_CHANCE,
-) = range(14)  # fmt: skip
-COLUMNS = 14
+    DUE_BY_NOW, SCALE_OF_LABELS, BY_CHANCE, RARER, RARER_COMING,
+) = range(16)  # fmt: skip
+COLUMNS = 16
 
 
 class PeriodEstimates(NamedTuple):

@@ -18,6 +18,7 @@ from prequential.engine.delay.periods import (
     PREDICTIONS,
     REVISIONS,
     PeriodTables,
+    free_scores,
 )
 
 #: With this many times as many periods as the horizon has, timestamps have been far off.
@@ -178,7 +179,7 @@ def _due_of_model(
     `begin` are removed. All are checked if `everything`, else those that changed. `overfull`: there are so
     many that timestamps must have been wrong.
     """
-    calendars, models, pool, periods, cell_pool, _, sums, sums_used = tables
+    calendars, models, pool, periods = tables.calendars, tables.models, tables.pool, tables.periods
     width, horizon, settle = models.width[model], models.horizon[model], models.settle[model]
     calendar = np.int64(models.calendar[model])
     state, reported = periods.state, periods.reported
@@ -204,11 +205,8 @@ def _due_of_model(
                 count += 1
             if start < forgotten or (overfull and start > clock):
                 models.periods[model] -= 1
-                remove_all(cell_pool, np.int64(periods.first_cell[row]))
-                freed = periods.sums[row]
-                if freed:
-                    sums.next[freed] = sums_used[1]
-                    sums_used[1] = freed
+                remove_all(tables.cell_pool, np.int64(periods.first_cell[row]))
+                free_scores(tables, row)
                 leaves = start < begin
                 periods.dropped[row] = 1
             elif clock < end:

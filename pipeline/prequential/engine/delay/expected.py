@@ -5,10 +5,12 @@ Each model has counters that fade by outcomes:
 - `classes[j, b, k]`: labels k of predictions of class j with confidence bin b;
 - `expired[j, b]`: predictions that never got a label;
 - `delays[j, k, a]`: labels that came after the share a of the horizon; they fade faster than the others;
-- losses by stratum (j, b) and label k.
+- losses by stratum (j, b) and label k;
+- `ranks[j, s, k]`: labels k of predictions of class j with score bin s, for two classes.
 
 Each open period has counts of its predictions, of those that met their label, and of those that expired. It
-has them by stratum, and again by class and slot (an eighth of the period), which gives their ages.
+has them by stratum, and again by class and slot (an eighth of the period), which gives their ages. Where
+ranks are estimated, it also has its pending predictions by class and score bin.
 `following` fills the counters, `expecting` makes estimates of them, and `records` grades the estimates.
 
 If labels are sampled with known propensities π, `classes` are sums of 1/π, and `squares[j, b]` are sums of
@@ -33,7 +35,7 @@ from prequential.engine.delay.calendars import UTC, Calendars, ends_of, new_cale
 from prequential.engine.delay.levels import FIRST_LEVEL, FIRST_LEVEL_OF_SAMPLES
 from prequential.engine.delay.records import MATURITIES, NEVER, MaturityRecords, ReportedEstimates, Usual
 from prequential.engine.tables.rows import Key, StateTable, of_pool
-from prequential.engine.tables.scores import CONFIDENCE_BINS
+from prequential.engine.tables.scores import CONFIDENCE_BINS, SCORE_BINS
 
 #: Buckets of delays, as shares of the horizon: the upper bound of each is 0.87 of the next one's. The first
 #: ends at 1.5e-4 of the horizon (3 minutes of 14 days). Within a bucket, delays count as spread evenly.
@@ -46,7 +48,7 @@ SLOTS = 8
 MOST_CLASSES = 8
 
 #: How classes are distinguished: regression has none; right and wrong; up to 2, 4 and 8 classes.
-NUMBERS, RIGHT_WRONG, _TWO, _FOUR, EIGHT = range(5)
+NUMBERS, RIGHT_WRONG, TWO, _FOUR, EIGHT = range(5)
 
 #: By layout: the numbers of predicted classes and of labels.
 PREDICTED, LABELS = (1, 1, 2, 4, 8), (1, 2, 2, 4, 8)
@@ -57,11 +59,11 @@ _LOSSES_OF_CLASSES, _LOSSES_OF_NUMBERS = 2, 3
 #: Numbers of the level of a cell's correction: see `engine.delay.levels`.
 LEVEL = len(FIRST_LEVEL)
 
-#: Number of block sizes: by layout, by bins or none, and by losses or weights.
-_SIZES = 30
+#: Number of block sizes: by layout, by bins or none, and by losses, weights or ranks.
+_SIZES = 50
 
 #: Columns of a model that, with the width of its periods, determine its counters.
-FIXED = ("calendar", "horizon", "bins", "losses", "sampled", "at_horizon")
+FIXED = ("calendar", "horizon", "bins", "losses", "sampled", "at_horizon", "ranked")
 
 #: (BUCKETS + 1,): bounds of the buckets as shares of the horizon, 0 and 1 the outer ones.
 EDGES = np.concatenate(([0.0], np.cumprod(np.full(BUCKETS - 1, _RATIO))[::-1], [1.0]))
@@ -78,6 +80,7 @@ class ExpectedModels(NamedTuple):
     losses: Ints32  # that are added up by stratum and label
     sampled: Ints32  # 1: labels are weighted with the inverse of their propensity
     at_horizon: Ints32  # 1 + the class of instances without a label by the horizon; 0: none, they expire
+    ranked: Ints32  # 1: ranks of scores are estimated, as long as there are at most two classes
     layout: Ints32
     size: Ints32  # of its blocks: which of the sizes
     block: Ints  # first place of its counters; 0: it has none yet
@@ -145,10 +148,16 @@ class Shape(NamedTuple):
     bins: int
     losses: int
     sampled: int
+    ranked: int  # 1: there are counters by score bin
 
     @property
     def of_model(self) -> int:
         """Places of a model's block."""
+        return self.without_ranks + self.predicted * SCORE_BINS * self.labels * self.ranked
+
+    @property
+    def without_ranks(self) -> int:
+        """Places of a model's block before those by score bin."""
         j, k, b = self.predicted, self.labels, self.bins
         more = j * b * k * (1 + self.losses) if self.losses else j * b * self.sampled
         return j * b * (k + 1) + j * k * (BUCKETS + LEVEL) + more
@@ -157,7 +166,8 @@ class Shape(NamedTuple):
     def of_period(self) -> int:
         """Places of a period's block."""
         j, k = self.predicted, self.labels
-        return j * (self.bins + SLOTS) * (k + 2) + 2 * j * self.bins * k * self.sampled
+        of_weights, of_ranks = 2 * j * self.bins * k * self.sampled, j * SCORE_BINS * self.ranked
+        return j * (self.bins + SLOTS) * (k + 2) + of_weights + of_ranks
 
 
 def new_expected() -> ExpectedTables:
@@ -206,26 +216,30 @@ def tables(expected: ExpectedTables) -> Iterator[StateTable]:
 
 def with_model(
     expected: ExpectedTables, model: int, width: int, *, horizon: int, settle: int, numbers: bool,
-    binned: bool, scored: bool, sampled: bool = False, at_horizon: int = 0, zone: str = UTC,
+    binned: bool, scored: bool, sampled: bool = False, at_horizon: int = 0, ranked: bool = False,
+    zone: str = UTC,
 ) -> tuple[ExpectedTables, bool]:  # fmt: skip
     """The tables with a model (row) that has periods of `width` ms; and whether its counters were kept.
 
-    They are kept unless the width, calendar, horizon, bins, losses, sampling or class at the horizon change.
-    `sampled`: whether labels are sampled with propensities; then losses aren't summed. `at_horizon`: 1 + the
-    class that is known at the horizon alone. `zone`: the time zone whose clock periods follow.
+    They are kept unless the width, calendar, horizon, bins, losses, sampling, class at the horizon or ranks
+    change. `sampled`: whether labels are sampled with propensities; then losses aren't summed, nor scores
+    ranked. `at_horizon`: 1 + the class that is known at the horizon alone. `ranked`: whether ranks of scores
+    are estimated. `zone`: the time zone whose clock periods follow.
     """
     calendars, calendar = with_calendar(expected.calendars, zone, width)
     expected = expected._replace(models=grown(expected.models, model + 1), calendars=calendars)
     models = expected.models
     bins = 1 + CONFIDENCE_BINS if binned and not numbers else 1
     losses = _LOSSES_OF_NUMBERS if numbers else _LOSSES_OF_CLASSES if scored and not sampled else 0
-    fixed = dict(zip(FIXED, (calendar, horizon, bins, losses, int(sampled), at_horizon)), width=width)
+    is_ranked = int(ranked and not numbers and not sampled)
+    fixed = dict(zip(FIXED, (calendar, horizon, bins, losses, int(sampled), at_horizon, is_ranked)))
+    fixed["width"] = width
     same = all(getattr(models, name)[model] == value for name, value in fixed.items())
     if not same:
         _forget_all(expected, model)
         for column in models:
             column[model] = 0
-        models.layout[model] = NUMBERS if numbers else _TWO
+        models.layout[model] = NUMBERS if numbers else TWO
         models.begin[model] = -NEVER
         for name, value in fixed.items():
             getattr(models, name)[model] = value
@@ -247,8 +261,9 @@ def known_of(models: ExpectedModels, model_rows: Ints, clocks: Ints) -> Any:
 def shape_of(models: ExpectedModels, model: int) -> Shape:
     """The layout of the blocks of counters of a model (its row), and of its periods."""
     layout = int(models.layout[model])
-    own = (int(column[model]) for column in (models.bins, models.losses, models.sampled))
-    return Shape(PREDICTED[layout], LABELS[layout], *own)
+    columns = models.bins, models.losses, models.sampled, models.ranked
+    bins, losses, sampled, ranked = (int(column[model]) for column in columns)
+    return Shape(PREDICTED[layout], LABELS[layout], bins, losses, sampled, ranked if layout == TWO else 0)
 
 
 def without(expected: ExpectedTables, models: Ints) -> ExpectedTables:
@@ -311,8 +326,8 @@ def give_block(expected: ExpectedTables, kind: int, size: int, block: int) -> No
 def begin(expected: ExpectedTables, model: int) -> ExpectedTables:
     """Give a model an empty block; returns the tables, wider if there was no room."""
     models, shape = expected.models, shape_of(expected.models, model)
-    more = 2 if models.sampled[model] else int(models.losses[model] > 0)
-    models.size[model] = 6 * int(models.layout[model]) + 2 * more + int(models.bins[model] > 1)
+    more = 2 if models.sampled[model] else int(models.losses[model] > 0) + 3 * shape.ranked
+    models.size[model] = 10 * int(models.layout[model]) + 2 * more + int(models.bins[model] > 1)
     expected, block = take_block(expected, 0, int(models.size[model]), shape.of_model)
     models.block[model] = block
     first = FIRST_LEVEL_OF_SAMPLES if models.sampled[model] else FIRST_LEVEL
@@ -329,15 +344,19 @@ class Counters(NamedTuple):
     levels: Floats  # (J, K, LEVEL)
     losses: Floats  # (J, B, K, 1 + losses): how many, and sums; without losses (0,)
     squares: Floats  # (J, B): of weights; where labels aren't sampled (0,)
+    ranks: Floats  # (J, SCORE_BINS, K): labels; where ranks aren't estimated (0,)
 
 
 def counters_of(expected: ExpectedTables, model: int) -> Counters:
     """The counters of a model that has a block."""
     shape, start = shape_of(expected.models, model), int(expected.models.block[model])
-    j, k, b, losses, sampled = shape
+    j, k, b, losses = shape.predicted, shape.labels, shape.bins, shape.losses
     counters, count = [], expected.of_models.counts
-    of_losses, of_weights = (j, b, k, 1 + losses) if losses else (0,), (j, b) if sampled else (0,)
-    for dimensions in ((j, b, k), (j, b), (j, k, BUCKETS), (j, k, LEVEL), of_losses, of_weights):
+    of_losses, of_weights = (j, b, k, 1 + losses) if losses else (0,), (j, b) if shape.sampled else (0,)
+    of_ranks = (j, SCORE_BINS, k) if shape.ranked else (0,)
+    for dimensions in (
+        (j, b, k), (j, b), (j, k, BUCKETS), (j, k, LEVEL), of_losses, of_weights, of_ranks
+    ):  # fmt: skip
         end = start + int(np.prod(dimensions))
         counters.append(count[start:end].reshape(dimensions))
         start = end
@@ -346,14 +365,26 @@ def counters_of(expected: ExpectedTables, model: int) -> Counters:
 
 def losses_at(models: ExpectedModels, model_rows: Ints) -> Ints:
     """Where the sums of losses by stratum and label begin, for models with the same layout, (m,)."""
-    j, k, b, _, _ = shape_of(models, int(model_rows[0]))
-    return models.block[model_rows] + j * b * (k + 1) + j * k * (BUCKETS + LEVEL)
+    shape = shape_of(models, int(model_rows[0]))
+    without = shape._replace(losses=0, sampled=0).without_ranks
+    return models.block[model_rows] + without
+
+
+def ranks_at(models: ExpectedModels, model_rows: Ints, blocks: Ints) -> tuple[Ints, Ints]:
+    """Where counters by score bin begin: those of models, and those of periods with these blocks, (n,)."""
+    of_models, of_periods = np.empty(len(blocks), dtype=np.int64), np.empty(len(blocks), dtype=np.int64)
+    for model in np.unique(model_rows).tolist():
+        shape, chosen = shape_of(models, model), model_rows == model
+        of_models[chosen] = models.block[model] + shape.without_ranks
+        of_periods[chosen] = blocks[chosen] + shape._replace(ranked=0).of_period
+    return of_models, of_periods
 
 
 def parts_of(shape: Shape, count: Any, start: int) -> list[Any]:
     """A period's counters as views: by stratum, then by slot, predicted, labelled and expired.
 
-    For sampled labels, weights and their squares by stratum and label follow.
+    For sampled labels, weights and their squares by stratum and label follow. Where ranks are estimated,
+    pending predictions by class and score bin follow.
     """
     j, k = shape.predicted, shape.labels
     parts = []
@@ -366,6 +397,8 @@ def parts_of(shape: Shape, count: Any, start: int) -> list[Any]:
         end = start + j * shape.bins * k
         parts.append(count[start:end].view(np.float32).reshape(j, shape.bins, k))
         start = end
+    if shape.ranked:
+        parts.append(count[start : start + j * SCORE_BINS].reshape(j, SCORE_BINS))
     return parts
 
 

@@ -46,6 +46,7 @@ class Group(NamedTuple):
     rows: Ints  # places of their periods among all requested periods …
     ends: Ints  # … and the cumulative number of them by model
     look: PeriodEstimates  # the estimates of these periods
+    blocks: Ints  # first places of these periods' counters
 
 
 def look_together(
@@ -79,7 +80,7 @@ def look_together(
         )
         up_to = np.cumsum(counts[places])
         estimates = _look_at(tables, model_rows[places], rows[own], up_to, clocks[places], closing)
-        groups.append(Group(places, own, up_to, estimates))
+        groups.append(Group(places, own, up_to, estimates, tables.periods.block[rows[own]]))
     return groups
 
 
@@ -88,7 +89,8 @@ def _look_at(
 ) -> PeriodEstimates:
     """Estimate the periods of models with the same layout."""
     models, n = tables.models, len(rows)
-    j, k, b, _, is_sampled = expected.shape_of(models, int(model_rows[0]))
+    shape = expected.shape_of(models, int(model_rows[0]))
+    j, k, b, is_sampled = shape.predicted, shape.labels, shape.bins, shape.sampled
     result = PeriodEstimates(np.zeros((n, j, k)), np.zeros((n, calibrating.COLUMNS)), np.zeros((n, j, b, k)))
     blocks: Any = models.block[model_rows]
     places: Any = places_of_model(blocks, j, k, b)  # by model
@@ -194,8 +196,25 @@ def _expect(look: PeriodLook) -> None:
     summary[i, calibrating.SCALE] = math.sqrt((by_chance + by_levels) / (n * n) + least)
     summary[i, calibrating.BY_CHANCE] = by_chance / (n * n)
     summary[i, calibrating.SCALE_OF_LABELS] = math.sqrt((by_chance + moved * moved) / (n * n) + least)
+    _put_rarer(look)
     is_known = labelled >= FEW and information > 0.0
     summary[i, calibrating.CONCEPT] = slope / math.sqrt(information) if is_known else math.nan
+
+
+@inner
+def _put_rarer(look: PeriodLook) -> None:
+    """Put the expected number of labels of the class with fewest, and how many of these are to come."""
+    model, result, i = look.model, look.result, look.i
+    fewest = math.inf
+    for k in range(model.labels):
+        count = coming = 0.0
+        for j in range(model.predicted):
+            count += result.cells[i, j, k]
+            for b in range(model.bins):
+                coming += result.coming[i, j, b, k]
+        if count < fewest:
+            fewest = count
+            result.summary[i, calibrating.RARER], result.summary[i, calibrating.RARER_COMING] = count, coming
 
 
 @inner

@@ -4,14 +4,16 @@ There are J predicted classes, K labels, B confidence bins and S slots. The last
 
 ```
 block of a model, floats
-    classes  expired  delays       levels     losses                  or squares
-    J·B·K    J·B      J·K·BUCKETS  J·K·LEVEL  J·B·K·(1 + their number)   J·B
+    classes  expired  delays       levels     losses                  or squares  ranks
+    J·B·K    J·B      J·K·BUCKETS  J·K·LEVEL  J·B·K·(1 + their number)   J·B      J·SCORE_BINS·K
 
 block of a period, integers
-    by stratum (j, b)       by class and slot       if labels are sampled, floats of four bytes
-    made  met    expired    made  met    expired    weights  squares
-    J·B   J·B·K  J·B        J·S   J·S·K  J·S        J·B·K    J·B·K
+    by stratum (j, b)       by class and slot       floats of four bytes
+    made  met    expired    made  met    expired    weights  squares      waiting
+    J·B   J·B·K  J·B        J·S   J·S·K  J·S        J·B·K    J·B·K        J·SCORE_BINS
 ```
+
+Weights and squares are there if labels are sampled, ranks and waiting if ranks are estimated.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from prequential.engine.delay.expected import BUCKETS, SLOTS, ExpectedModels, Ex
 from prequential.engine.tables.logs import EXPIRED, LATE, MET, REVISED, WAITS, Events
 from prequential.engine.tables.outcomes import SCORED as HAS_SCORE
 from prequential.engine.tables.outcomes import WEIGHTED as HAS_WEIGHT
+from prequential.engine.tables.scores import SCORE_BINS
 from prequential.engine.tables.store import NO_CLASS
 
 
@@ -81,8 +84,9 @@ _BLOCK, _CLASSES, _PERIOD = range(1, 4)
 #: After this many outcomes of a model, all of its counts fade at once.
 FADE_EVERY = 256
 
-#: How many outcomes counts remember, and how many delays do: those change sooner, and need fewer outcomes.
-MEMORY, MEMORY_OF_DELAYS = 20_000, 10_000
+#: How many outcomes counts remember, and how many delays and scores do: those change sooner. A period's own
+#: `auc` varies far more than that of so many outcomes.
+MEMORY, MEMORY_OF_DELAYS, MEMORY_OF_RANKS = 20_000, 10_000, 5_000
 
 
 def _fading(memory: int) -> float:
@@ -93,7 +97,7 @@ def _fading(memory: int) -> float:
     return factor
 
 
-FADING, FADING_OF_DELAYS = _fading(MEMORY), _fading(MEMORY_OF_DELAYS)
+FADING, FADING_OF_DELAYS, FADING_OF_RANKS = map(_fading, (MEMORY, MEMORY_OF_DELAYS, MEMORY_OF_RANKS))
 
 
 def update(expected: ExpectedTables, events: Events, start: int, stop: int) -> ExpectedTables:
@@ -164,6 +168,7 @@ class _Followed(NamedTuple):
     k: int  # of the label that it got, or had before a revision
     revised: int  # of the label that a revision gave it
     stratum: int  # j·B + its confidence bin
+    rank: int  # j·SCORE_BINS + its score bin; -1: ranks aren't estimated, or it has no score
     had: bool  # whether `k` is there; else the label was withdrawn before, or there is none
     has: bool  # whether `revised` is there
     weight: float  # of its label: 1/π
@@ -214,10 +219,13 @@ def _read(models: ExpectedModels, model: int, events: Events, i: int) -> _Follow
         if has:
             revised = _place_of(models, model, np.int64(events.revised[i]), predicted)
     stratum = j * bins + (np.int64(events.bin[i]) if bins > 1 else 0)
+    rank = -1
+    if models.ranked[model] and layout == blocks.TWO and events.score[i]:
+        rank = j * SCORE_BINS + np.int64(events.score[i]) - 1
     weight = 1.0
     if models.sampled[model] and kind in (MET, REVISED) and events.scored[i] & HAS_WEIGHT:
         weight = events.weight[i]
-    return _Followed(kind, j, k, revised, stratum, had, has, weight, predicted, labels, bins)
+    return _Followed(kind, j, k, revised, stratum, rank, had, has, weight, predicted, labels, bins)
 
 
 @inlined
@@ -227,14 +235,21 @@ def _count_in_model(
 ) -> None:  # fmt: skip
     """Add an event to its model's counters."""
     places = places_of_model(models.block[model], event.predicted, event.labels, event.bins)
+    losses, sampled = np.int64(models.losses[model]), np.int64(models.sampled[model])
+    of_stratum = event.labels * (1 + losses) if losses else sampled
+    beyond = event.predicted * event.bins * of_stratum
     cell = places.classes + event.stratum * event.labels
+    rank = places.beyond + beyond + event.rank * event.labels
     if event.kind == EXPIRED:
         faded[places.expired + event.stratum] += 1.0
     elif event.kind == REVISED:
         _move_label(faded, cell, event, event.weight)
+        if event.rank >= 0:
+            _move_label(faded, rank, event, 1.0)
     elif event.kind == MET:
-        losses, sampled = np.int64(models.losses[model]), np.int64(models.sampled[model])
         faded[cell + event.k] += event.weight
+        if event.rank >= 0:
+            faded[rank + event.k] += 1.0
         if not events.at_horizon[i]:  # else it has no delay: it is known at the horizon
             delay = float(events.t1[i] - events.ts[i]) / float(models.horizon[model])
             delays = places.delays + (event.j * event.labels + event.k) * BUCKETS
@@ -246,8 +261,8 @@ def _count_in_model(
             faded[places.beyond + event.stratum] += event.weight * event.weight
         models.outcomes[model] += 1
         if models.outcomes[model] % FADE_EVERY == 0:
-            of_stratum = event.labels * (1 + losses) if losses else sampled
-            _fade(faded, places, event.predicted * event.bins * of_stratum)
+            is_ranked = models.ranked[model] and models.layout[model] == blocks.TWO
+            _fade(faded, places, beyond, event.predicted * SCORE_BINS * event.labels if is_ranked else 0)
 
 
 @inlined
@@ -283,6 +298,8 @@ def _count_in_period(
     slot = (events.ts[i] - begins) * SLOTS // (end_of(calendars, calendar, width, begins) - begins)
     _count_in(counts, places.made, places.met, places.expired, event.stratum, event)
     _count_in(counts, places.slot_made, places.slot_met, places.slot_expired, event.j * SLOTS + slot, event)
+    if event.rank >= 0:  # labels aren't sampled
+        counts[places.weights + event.rank] += _more_waiting(event)
     if models.sampled[model] and event.kind in (MET, REVISED):
         cell, square = (
             places.weights + event.stratum * event.labels,
@@ -317,6 +334,16 @@ def _count_in(counts: Ints32, made: int, met: int, expired: int, position: int, 
 
 
 @inlined
+def _more_waiting(event: _Followed) -> int:
+    """By how many an event changes the number of pending predictions."""
+    if event.kind == WAITS:
+        return 1
+    if event.kind == REVISED:
+        return int(event.had) - int(event.has)
+    return -1
+
+
+@inlined
 def _move_label(sums: Any, cell: int, event: _Followed, amount: float) -> None:
     """Move an amount from the label before a revision, as far as it has one, to the label now."""
     if event.had:
@@ -327,14 +354,16 @@ def _move_label(sums: Any, cell: int, event: _Followed, amount: float) -> None:
 
 
 @inner
-def _fade(faded: Floats, places: ModelPlaces, beyond: int) -> None:
-    """Fade all of a model's counts, also those `beyond` its levels; the levels stay."""
+def _fade(faded: Floats, places: ModelPlaces, beyond: int, of_ranks: int) -> None:
+    """Fade all of a model's counts, also those `beyond` its levels and those of ranks; the levels stay."""
     for cell in range(places.classes, places.delays):
         faded[cell] *= FADING
     for cell in range(places.delays, places.levels):
         faded[cell] *= FADING_OF_DELAYS
     for cell in range(places.beyond, places.beyond + beyond):
         faded[cell] *= FADING
+    for cell in range(places.beyond + beyond, places.beyond + beyond + of_ranks):
+        faded[cell] *= FADING_OF_RANKS
 
 
 # ---- more classes

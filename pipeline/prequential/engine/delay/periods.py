@@ -6,6 +6,7 @@ the labelled share of its predictions is as large as expected. Later labels corr
 
 A period is a row of a pool and is found by hashing (model, start). Its joint cells are rows of another pool,
 found by hashing (period, cell). Sums of scores are rows of a third table, for periods that have scores.
+Histograms of scores are rows of a fourth one, for models whose measures rank outcomes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from prequential.engine.delay import calendars
 from prequential.engine.delay.calendars import UTC, Calendars, Cells
 from prequential.engine.tables import scores
 from prequential.engine.tables.logs import EXPIRED, LATE, REVISED, UNREVISED, WAITS, Events
+from prequential.engine.tables.outcomes import NO_POSITIVE
 from prequential.engine.tables.outcomes import SCORED as HAS_SCORE
 from prequential.engine.tables.rows import Key, StateTable, of_pool
 from prequential.engine.tables.store import NO_CLASS
@@ -47,6 +49,7 @@ class PeriodModels(NamedTuple):
     settle: Ints  # how long revisions are recognised, ms
     numbers: Bytes  # whether it predicts numbers
     valued: Bytes  # whether costs depend on a value (stake)
+    ranked: Bytes  # whether measures rank outcomes by their scores
     first: Ints32  # row of its newest period, 0: none
     periods: Ints  # how many there are, without those that are dropped
     begin: Ints  # start of the first one that isn't forgotten
@@ -67,6 +70,7 @@ class Periods(NamedTuple):
     first_cell: Ints32  # 0: none
     cells: Ints32  # how many
     sums: Ints32  # row in `PeriodSums`, 0: none
+    ranks: Ints32  # row in `PeriodRanks`, 0: none
     known: Ints32  # its outcomes with a label at which baselines had an earlier label to predict from
 
 
@@ -78,10 +82,18 @@ class PeriodSums(NamedTuple):
     next: Ints32  # the next free row
 
 
+class PeriodRanks(NamedTuple):
+    """Histograms of the scores of labelled predictions."""
+
+    counts: Ints32  # (rows, SCORE_WIDTH): see `engine.tables.scores`
+    next: Ints32  # the next free row
+
+
 class PeriodTables(NamedTuple):
     """The tables of a shard.
 
-    `sums_used`: the first row of `sums` that was never used, and the first free one of the others (0: none).
+    `sums_used`, `ranks_used`: the first row that was never used of `sums` and `ranks`, and the first free one
+    of the others (0: none).
     """
 
     calendars: Calendars
@@ -92,6 +104,8 @@ class PeriodTables(NamedTuple):
     cells: Cells
     sums: PeriodSums
     sums_used: Ints
+    ranks: PeriodRanks
+    ranks_used: Ints
 
 
 def new_periods() -> PeriodTables:
@@ -102,8 +116,11 @@ def new_periods() -> PeriodTables:
     periods = loops.zeros(Periods, rows, state=COLUMNS, reported=COLUMNS)
     sums = loops.zeros(PeriodSums, 2, sums=_WIDTH)._replace(rests=rests)
     cells = loops.zeros(Cells, rows, stakes=0)._replace(rests=np.zeros((rows, 0, scores.RESTS_OF_COSTS)))
-    used = np.array([1, 0], dtype=np.int64)
-    return PeriodTables(calendars.new_calendars(), models, pool, periods, cell_pool, cells, sums, used)
+    ranks = loops.zeros(PeriodRanks, 1, counts=scores.SCORE_WIDTH)
+    sums_used, ranks_used = np.array([1, 0], dtype=np.int64), np.array([1, 0], dtype=np.int64)
+    return PeriodTables(
+        calendars.new_calendars(), models, pool, periods, cell_pool, cells, sums, sums_used, ranks, ranks_used
+    )
 
 
 def leave_out(tables: PeriodTables, models: Ints, places: Sequence[int]) -> None:
@@ -119,22 +136,24 @@ def tables(periods: PeriodTables) -> Iterator[StateTable]:
     yield StateTable("periods|calendars.", Key.NONE, periods.calendars)
     yield StateTable("periods|models.", Key.ENTITY, periods.models, links={"first": Key.PERIOD})
     yield from of_pool("periods|pool", Key.PERIOD, Key.ENTITY, periods.pool)
-    links = {"first_cell": Key.PERIOD_CELL, "sums": Key.PERIOD_SCORES}
+    links = {"first_cell": Key.PERIOD_CELL, "sums": Key.PERIOD_SCORES, "ranks": Key.PERIOD_RANKS}
     yield StateTable("periods|periods.", Key.PERIOD, periods.periods, links=links)
     yield from of_pool("periods|cell_pool", Key.PERIOD_CELL, Key.PERIOD, periods.cell_pool)
     yield StateTable("periods|cells.", Key.PERIOD_CELL, periods.cells)
     yield StateTable("periods|sums.", Key.PERIOD_SCORES, periods.sums, links={"next": Key.PERIOD_SCORES})
     yield StateTable("periods|sums_used", Key.NONE, periods.sums_used)
+    yield StateTable("periods|ranks.", Key.PERIOD_RANKS, periods.ranks, links={"next": Key.PERIOD_RANKS})
+    yield StateTable("periods|ranks_used", Key.NONE, periods.ranks_used)
 
 
 def with_model(
     tables: PeriodTables, model: int, width: int, final_at: float, *, horizon: int, settle: int,
-    numbers: bool, valued: bool = False, zone: str = UTC,
+    numbers: bool, valued: bool = False, ranked: bool = False, zone: str = UTC,
 ) -> tuple[PeriodTables, bool]:  # fmt: skip
     """The tables with a model (row) that has periods of `width` ms; and whether its earlier ones were kept.
 
     They are kept unless they had another width, or the clock of another zone. If `valued` changes, stakes are
-    counted from now on only.
+    counted from now on only. If `ranked` changes, only later periods have histograms.
     """
     known_calendars, calendar = calendars.with_calendar(tables.calendars, zone, width)
     tables = tables._replace(calendars=known_calendars, models=grown(tables.models, model + 1))
@@ -152,6 +171,7 @@ def with_model(
         models.begin[model] = -NEVER
     models.width[model], models.calendar[model], models.final_at[model] = width, calendar, final_at
     models.horizon[model], models.settle[model], models.numbers[model] = horizon, settle, numbers
+    models.ranked[model] = ranked and not numbers
     models.next[model], models.expected[model] = -NEVER, np.nan
     return tables, kept
 
@@ -176,11 +196,12 @@ def update(tables: PeriodTables, events: Events, start: int, stop: int) -> Perio
     """
     while (start := _update(tables, events, start, stop)) < stop:
         pool, cell_pool = pools.with_free_row(tables.pool), pools.with_free_row(tables.cell_pool)
-        sums_used = tables.sums_used.tolist()
+        sums_used, ranks_used = tables.sums_used.tolist(), tables.ranks_used.tolist()
         tables = tables._replace(
             pool=pool, periods=grown(tables.periods, len(pool.owner)),
             cell_pool=cell_pool, cells=grown(tables.cells, len(cell_pool.owner)),
             sums=grown(tables.sums, 0 if sums_used[1] else sums_used[0] + 1),
+            ranks=grown(tables.ranks, 0 if ranks_used[1] else ranks_used[0] + 1),
         )  # fmt: skip
     return tables
 
@@ -220,6 +241,12 @@ def read_sums(tables: PeriodTables, periods: Ints) -> Floats:
     return into
 
 
+def read_ranks(tables: PeriodTables, periods: Ints) -> Floats:
+    """The histograms of the scores of periods (rows), (n, SCORE_WIDTH) float64; 0 where a period has none."""
+    histograms: Floats = tables.ranks.counts[tables.periods.ranks[periods]].astype(np.float64)
+    return histograms
+
+
 @kernel
 def _read_sums(sums: PeriodSums, rows: Ints32, into: Floats) -> None:
     for i in range(len(rows)):
@@ -233,9 +260,7 @@ def _forget_all(tables: PeriodTables, model: int) -> None:
     for row in np.flatnonzero(tables.pool.owner == model).tolist():
         if not periods.dropped[row]:
             pools.remove_all(tables.cell_pool, int(periods.first_cell[row]))
-            if periods.sums[row]:
-                tables.sums.next[periods.sums[row]] = tables.sums_used[1]
-                tables.sums_used[1] = periods.sums[row]
+            free_scores(tables, row)
     pools.remove_all(tables.pool, int(models.first[model]))
     models.first[model] = models.periods[model] = models.changed[model] = 0
 
@@ -249,13 +274,26 @@ def without(tables: PeriodTables, models: Ints) -> PeriodTables:
     return tables
 
 
+@inner
+def free_scores(tables: PeriodTables, row: int) -> None:
+    """Free the rows of a period's sums and of its histogram."""
+    freed = np.int64(tables.periods.sums[row])
+    if freed:
+        tables.sums.next[freed] = tables.sums_used[1]
+        tables.sums_used[1] = freed
+    freed = np.int64(tables.periods.ranks[row])
+    if freed:
+        tables.ranks.next[freed] = tables.ranks_used[1]
+        tables.ranks_used[1] = freed
+
+
 # ---- events
 
 
 @kernel
 def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
     """Follow the log; returns the row before which a table must grow, or `stop`."""
-    models, pool, periods, used = tables.models, tables.pool, tables.periods, tables.sums_used
+    models, pool, periods = tables.models, tables.pool, tables.periods
     for i in range(start, stop):
         model, kind = np.int64(events.model[i]), events.kind[i]
         width = models.width[model]
@@ -269,7 +307,7 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
             continue
         if pools.is_full(tables.cell_pool):
             return i
-        if used[1] == 0 and used[0] == len(tables.sums.next):
+        if _is_full(tables.sums_used, tables.sums.next) or _is_full(tables.ranks_used, tables.ranks.next):
             return i
         row = find(pool, model, begin)
         if row == 0:
@@ -278,6 +316,8 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
                 return i
             models.periods[model] += 1
             _clear(periods, row)
+            if models.ranked[model]:
+                _begin_ranks(tables, row)
         elif periods.dropped[row]:
             continue
         periods.changed[row] = 1
@@ -291,6 +331,27 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
 
 
 @inlined
+def _is_full(used: Ints, following: Ints32) -> bool:
+    """Whether a table of scores has no row left; `following`: its column of next free rows."""
+    return used[1] == 0 and used[0] == len(following)
+
+
+@inlined
+def _begin_ranks(tables: PeriodTables, row: int) -> None:
+    """Give a period a row of `ranks`, in which all are 0."""
+    ranks, used = tables.ranks, tables.ranks_used
+    own = used[1]
+    if own:
+        used[1] = ranks.next[own]
+    else:
+        own = used[0]
+        used[0] = own + 1
+    tables.periods.ranks[row] = own
+    for column in range(ranks.counts.shape[1]):
+        ranks.counts[own, column] = 0
+
+
+@inlined
 def _clear(periods: Periods, row: int) -> None:
     """Begin a period, whose row may have been another's."""
     for column in range(COLUMNS):
@@ -301,6 +362,7 @@ def _clear(periods: Periods, row: int) -> None:
     periods.first_cell[row] = 0
     periods.cells[row] = 0
     periods.sums[row] = 0
+    periods.ranks[row] = 0
     periods.known[row] = 0
 
 
@@ -319,6 +381,7 @@ def _remove_scores(tables: PeriodTables, events: Events, i: int, model: int, row
     if periods.sums[row]:
         own = np.int64(periods.sums[row])
         _add_scores(tables.sums, own, events, i, label, -1.0, models.numbers[model])
+    _count_score(tables, events, i, row, -1)
 
 
 @inlined
@@ -358,6 +421,21 @@ def _count_label(tables: PeriodTables, events: Events, i: int, model: int, row: 
     if events.scored[i]:
         sums_row = _sums_row(tables, row)
         _add_scores(tables.sums, sums_row, events, i, label, 1.0, models.numbers[model])
+    _count_score(tables, events, i, row, 1)
+
+
+@inner
+def _count_score(tables: PeriodTables, events: Events, i: int, row: int, sign: int) -> None:
+    """Count an event in its period's histogram, if there is one; `sign` is -1: remove it."""
+    own, scored = np.int64(tables.periods.ranks[row]), np.int64(events.scored[i])
+    if own == 0 or not scored & HAS_SCORE:
+        return
+    if scored & NO_POSITIVE:
+        place = scores.WITHOUT_POSITIVE
+    else:
+        place = scores.POSITIVES if events.is_positive[i] else scores.NEGATIVES
+        place += scores.score_bin(events.positive[i])
+    tables.ranks.counts[own, place] = max(0, tables.ranks.counts[own, place] + sign)
 
 
 @inlined

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, kernel
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel
 from prequential.engine.estimators import declaration
 from prequential.engine.estimators.declaration import CountCodes, Memory, Payload
 from prequential.engine.measures.declaration import NO_POSITIVE
@@ -82,16 +82,22 @@ def rank_bins(cells: Floats, positives: Ints, of_these: Bytes, values: Floats, r
     for i in range(len(cells)):
         if positives[i] == NO_POSITIVE or not of_these[i]:
             continue
-        if cells[i, scores.WITHOUT_POSITIVE] > 0.0:
-            refuse_ranks(values[i], reasons[i])
-            continue
-        scored = False
-        for index in range(2 * scores.SCORE_BINS):
-            scored |= cells[i, index] > 0.0
-        if scored:
-            positive = cells[i, scores.POSITIVES : scores.POSITIVES + scores.SCORE_BINS]
-            negative = cells[i, scores.NEGATIVES : scores.NEGATIVES + scores.SCORE_BINS]
-            put_ranks(Ranks(positive, negative, scores.SCORE_BINS, _LEAST), values[i], reasons[i])
+        rank_histogram(cells[i], values[i], reasons[i])
+
+
+@inner
+def rank_histogram(cells: Floats, values: Floats, reasons: Ints) -> None:
+    """Compute measures of ranks from one histogram, (SCORE_WIDTH,), if it has scores."""
+    if cells[scores.WITHOUT_POSITIVE] > 0.0:
+        refuse_ranks(values, reasons)
+        return
+    scored = False
+    for index in range(2 * scores.SCORE_BINS):
+        scored |= cells[index] > 0.0
+    if scored:
+        positive = cells[scores.POSITIVES : scores.POSITIVES + scores.SCORE_BINS]
+        negative = cells[scores.NEGATIVES : scores.NEGATIVES + scores.SCORE_BINS]
+        put_ranks(Ranks(positive, negative, scores.SCORE_BINS, _LEAST), values, reasons)
 
 
 def as_message(cells: Floats, whole: bool) -> dict[str, Any] | None:

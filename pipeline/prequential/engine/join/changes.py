@@ -28,9 +28,16 @@ from prequential.engine.tables import store as stores
 from prequential.engine.tables.logs import Logs
 from prequential.engine.tables.outcomes import REFERENCE, REVISION
 from prequential.engine.tables.records import INSTANCE, LABEL, PREDICTION, Rows
-from prequential.engine.tables.scores import confidence_bin
+from prequential.engine.tables.scores import confidence_bin, score_bin
 from prequential.engine.tables.store import Predictions, Store
-from prequential.engine.tables.streams import Registry, Streams, count_label, is_beyond_horizon, lift
+from prequential.engine.tables.streams import (
+    Registry,
+    Streams,
+    count_label,
+    is_beyond_horizon,
+    lift,
+    positive_name,
+)
 
 
 @inlined
@@ -217,7 +224,7 @@ def _add_prediction(
     predictions.judged[row] = 0
     predictions.corrected[row] = 0
     predictions.version[row] = rows.version[i]
-    predictions.bin[row] = predictions.outcome[row] = 0
+    predictions.bin[row] = predictions.score[row] = predictions.outcome[row] = 0
     predictions.probabilities[row] = 0
     if streams.regression[stream]:
         values.number[row, 0] = rows.number[i]
@@ -227,6 +234,8 @@ def _add_prediction(
         predictions.probabilities[row] = _keep_probabilities(rows, i, store)
     if streams.expects[stream]:
         predictions.bin[row] = _bin_of(rows, i, registry, stream)
+    if streams.ranks[stream]:
+        predictions.score[row] = _score_of(rows, i, registry, stream)
     if streams.correction[stream]:
         predictions.corrected[row] = 1 + _corrected(rows, i, registry, stream)
     for k in range(values.numbers.shape[1]):  # all: the row may have numbers of an earlier prediction
@@ -249,6 +258,7 @@ def _add_prediction(
     event = log.add_event(logs, log.WAITS, rows.model[i], rows.ts[i])
     logs.events.prediction[event] = rows.label[i]
     logs.events.bin[event] = predictions.bin[row]
+    logs.events.score[event] = predictions.score[row]
     logs.events.t1[event] = streams.clock[stream]
     return row
 
@@ -286,6 +296,23 @@ def _bin_of(rows: Rows, i: int, registry: Registry, stream: int) -> int:
         if rows.names[k] == answer:
             confidence = rows.p[k]
     return confidence_bin(confidence)
+
+
+@inner
+def _score_of(rows: Rows, i: int, registry: Registry, stream: int) -> int:
+    """1 + the bin of a record's probability of the positive class; 0: there is none of them.
+
+    Without a configured positive class, the kind of the predicted class shows which one it is.
+    """
+    first, end = rows.probabilities[i], rows.probabilities[i + 1]
+    positive = positive_name(registry.streams, registry.classes, stream, rows.label[i])
+    if first == end or not positive:
+        return 0
+    score = 0.0
+    for k in range(first, end):
+        if rows.names[k] == positive:
+            score = rows.p[k]
+    return 1 + score_bin(score)
 
 
 @inner

@@ -96,7 +96,7 @@ def expand(registry: Registry, store: Store, stream: int, slot: int, row: int) -
     predictions.label[first] = _class_at(codes, 4)
     predictions.persistent[first], predictions.majority[first] = _class_at(codes, 5), _class_at(codes, 6)
     predictions.judged[first] = predictions.corrected[first] = predictions.version[first] = 0
-    predictions.probabilities[first] = predictions.bin[first] = 0
+    predictions.probabilities[first] = predictions.bin[first] = predictions.score[first] = 0
     _clear(store, first, label)
 
 

@@ -149,6 +149,7 @@ def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, p
     logs.events.t1[row] = labels.t1[label]
     logs.events.prediction[row] = predictions.label[prediction]
     logs.events.bin[row] = predictions.bin[prediction]
+    logs.events.score[row] = predictions.score[prediction]
     logs.events.label[row] = y
     logs.events.bits[row] = outcomes.bits_of(predictions, prediction, y)
     logs.events.known[row] = outcomes.knows(predictions, prediction)
@@ -299,6 +300,7 @@ def drop_late(registry: Registry, store: Store, logs: Logs, stream: int, slot: i
             event = log.add_event(logs, log.LATE, model, predictions.ts[row])
             logs.events.prediction[event] = predictions.label[row]
             logs.events.bin[event] = predictions.bin[row]
+            logs.events.score[event] = predictions.score[row]
             if before:
                 predictions.next[before] = following
             else:

@@ -331,6 +331,7 @@ def _expire(registry: Registry, store: Store, logs: Logs, stream: int, slot: int
         event = log.add_event(logs, log.EXPIRED, model, predictions.ts[row])
         logs.events.prediction[event] = predictions.label[row]
         logs.events.bin[event] = predictions.bin[row]
+        logs.events.score[event] = predictions.score[row]
         if keys and is_first_of_model(predictions, first, row):
             carrier = first_with_segments(store, first, model, keys)
             for key in range(keys):

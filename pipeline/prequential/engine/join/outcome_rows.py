@@ -412,6 +412,7 @@ def _write_events(registry: Registry, store: Store, logs: Logs, origin: Origin, 
         event = add_event(logs, event_kind, predictions.model[row], predictions.ts[row])
         logs.events.prediction[event] = predictions.label[row]
         logs.events.bin[event] = predictions.bin[row]
+        logs.events.score[event] = predictions.score[row]
         logs.events.label[event] = old
         logs.events.revised[event] = y
         logs.events.at_horizon[event] = store.labels.at_horizon[label]

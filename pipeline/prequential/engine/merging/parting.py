@@ -20,7 +20,14 @@ from prequential.engine.compiled.pool import find
 from prequential.engine.delay import coverage, due_periods, latency, maturity, periods, records
 from prequential.engine.delay.calibrating import EXPECTED, WEIGHT
 from prequential.engine.delay.due_periods import PeriodState
-from prequential.engine.delay.expected import NUMBERS, RIGHT_WRONG, ends_of_periods, known_of, open_rows
+from prequential.engine.delay.expected import (
+    NUMBERS,
+    RIGHT_WRONG,
+    TWO,
+    ends_of_periods,
+    known_of,
+    open_rows,
+)
 from prequential.engine.delay.expecting import look_together
 from prequential.engine.estimators.accumulator import Accumulator
 from prequential.engine.estimators.estimator import Estimator
@@ -33,7 +40,7 @@ from prequential.engine.output.pending_estimates import all_waiting
 from prequential.engine.output.period_measures import expected
 from prequential.engine.state import ShardState
 from prequential.engine.tables.outcomes import by_class
-from prequential.engine.tables.scores import SIZE, WIDTHS
+from prequential.engine.tables.scores import SCORE_WIDTH, SIZE, WIDTHS
 from prequential.engine.tables.streams import AGE, MODEL, SEGMENT
 from prequential.topics.errors import existing
 from prequential.topics.parts import (
@@ -156,11 +163,15 @@ def _memory(stage: str, estimator: Estimator, sequence: int) -> MemoryPart:
                 mean, memory.rest, spread = sums[SIZE + 1 :].tolist()
                 memory.labels = float(cells.weights.sum()), mean, spread
     if estimator.histogram is not None:
-        scores = estimator.histogram.counted(sequences).cells[0]
-        memory.scores = [(index, float(scores[index])) for index in np.flatnonzero(scores).tolist()]
+        memory.scores = _counted(estimator.histogram.counted(sequences).cells[0])
     if estimator.paid is not None:
         memory.paid = estimator.paid.summed(sequences)[0].tolist()
     return memory
+
+
+def _counted(histogram: npt.NDArray[np.float64]) -> list[tuple[int, float]]:
+    """The places of a histogram that aren't 0, and what is there."""
+    return [(index, float(histogram[index])) for index in np.flatnonzero(histogram).tolist()]
 
 
 def _label_time(accumulator: Accumulator, sequence: int) -> int:
@@ -245,11 +256,13 @@ def foreseen_of(
     if not chosen:
         return {}
     places, own = np.array(chosen).T
-    sums = np.zeros((len(chosen), SIZE))
+    sums, histograms = np.zeros((len(chosen), SIZE)), np.zeros((len(chosen), SCORE_WIDTH))
     measured = expected(
-        catalog, state.accounts.periods, tables, np.full(len(chosen), model), own, group, places, sums
-    )
+        catalog, state.accounts.periods, tables, np.full(len(chosen), model), own, group, places, sums,
+        histograms,
+    )  # fmt: skip
     is_known, has_losses = bool(known_of(models, model_rows, clocks)[0]), bool(models.losses[model])
+    is_ranked = bool(models.ranked[model])
     layout, codes = int(models.layout[model]), models.codes[model, : models.classes[model]].tolist()
     values, by_row = measured.by_name([stream.config.measures] * len(chosen)), {}
     for number, (position, row) in enumerate(chosen):
@@ -264,6 +277,8 @@ def foreseen_of(
             ]  # fmt: skip
         if has_losses:
             foreseen.sums = sums[number, :MEANS].tolist()
+        if is_ranked and layout == TWO:
+            foreseen.scores = _counted(histograms[number])
         stage = records.stage_of(clock, starts[position], ends[position], int(models.horizon[model]))
         part_left = left_of(clock, starts[position], ends[position])
         foreseen.halves = _halves(state, model, int(stage), summary, part_left, values[number][0])
@@ -333,6 +348,8 @@ def _memory_of_period(state: ShardState, stream: Stream, plan: Plan, row: int) -
         if plan.numbers:
             n, mean, memory.rest, spread = sums[SIZE:].tolist()
             memory.labels = n, mean, spread
+    if tables.periods.ranks[row]:
+        memory.scores = _counted(periods.read_ranks(tables, np.array([row]))[0])
     if stream.config.cost_per_value and not plan.numbers:
         paid = np.zeros(SUMS)
         stakes = periods.stakes_of(tables, row, k)

@@ -25,7 +25,7 @@ from prequential.engine.catalog.positives import positives_of_stream
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.compiled.kernel import Floats, Ints
 from prequential.engine.delay import records
-from prequential.engine.delay.accounts import samples
+from prequential.engine.delay.accounts import ranks, samples
 from prequential.engine.delay.due_periods import PeriodState
 from prequential.engine.estimators.naming import parse_estimator
 from prequential.engine.estimators.score_histogram import rank_bins
@@ -33,7 +33,7 @@ from prequential.engine.expectations import miss
 from prequential.engine.measures.costs import SUMS
 from prequential.engine.measures.declaration import BY_PARTITION, EMPTY
 from prequential.engine.measures.per_class import new_classes, positive_of
-from prequential.engine.measures.registry import INDEX, MEASURES, NAMES
+from prequential.engine.measures.registry import INDEX, MEASURES, NAMES, OF_RANKS
 from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.engine.merging.parting import ALL, MEANS
 from prequential.engine.output.estimates import EstimatorState
@@ -368,7 +368,7 @@ def _values(
     """Expected values of measures, and the reasons why others have none."""
     config = classes.stream.config
     numbers, right, losses = config.task == "regression", np.zeros(2), np.zeros(SIZE)
-    told_apart, has_losses = True, False
+    told_apart, has_losses, histogram, is_ranked = True, False, np.zeros(SCORE_WIDTH), ranks(config)
     memories = []
     for number, part in period.periods:
         here = part.expected
@@ -381,14 +381,21 @@ def _values(
         right += sum(n for _, _, n in cells) - hits, hits
         memories.append((MemoryPart(ALL, ALL, cells=cells), places[number]))
         has_losses |= here is not None and here.sums is not None
+        is_ranked &= here is None or here.scores is not None
+        for index, n in (part.memory.scores if here is None else here.scores) or ():
+            histogram[index] += n
         if sums is not None:
             losses[:MEANS] += sums[:MEANS]
     joint = None if numbers else added(memories, ALL, classes.capacity).cells
     estimates = expected_of(
         joint, None if told_apart else (float(right[0]), float(right[1])), losses if has_losses else None,
         positives_of_stream(classes.catalog, classes.stream), numbers=numbers,
+        histogram=histogram if is_ranked else None,
     )  # fmt: skip
-    return estimates.by_name([config.measures])[0]
+    values, undefined = estimates.by_name([config.measures])[0]
+    if ranks(config) and not is_ranked and not samples(config):
+        undefined |= dict.fromkeys(undefined.keys() & set(OF_RANKS), "too_many_classes")
+    return values, undefined
 
 
 def _with_interval(

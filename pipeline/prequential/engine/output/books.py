@@ -19,14 +19,14 @@ from prequential.engine.delay import due_periods, records
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.delay.calibrating import BY_CHANCE, EXPECTED, SCALE
 from prequential.engine.delay.due_periods import PeriodState
-from prequential.engine.delay.expected import NUMBERS, RIGHT_WRONG
+from prequential.engine.delay.expected import NUMBERS, RIGHT_WRONG, TWO
 from prequential.engine.delay.expecting import Group
-from prequential.engine.delay.periods import cells_of, read_sums
+from prequential.engine.delay.periods import cells_of, read_ranks, read_sums
 from prequential.engine.measures.registry import INDEX, MEASURES
-from prequential.engine.output.intervals import BY_VALUE, lacks_labels, scale_of
-from prequential.engine.output.period_measures import Measures, expected_of, sums_with
+from prequential.engine.output.intervals import DEPENDENT, lacks_labels, scale_of
+from prequential.engine.output.period_measures import Measures, expected_of, ranks_with, sums_with
 from prequential.engine.tables.outcomes import cell_of
-from prequential.engine.tables.scores import SIZE
+from prequential.engine.tables.scores import SCORE_WIDTH, SIZE
 
 
 class OpenBook(NamedTuple):
@@ -94,6 +94,7 @@ class Books:
         plan = catalog.plans[catalog.columns.entities.plan[model]]
         joint, right = np.zeros(4 * plan.capacity * plan.capacity), np.zeros(2)
         sums, has_losses, expected = np.zeros(SIZE), int(tables.models.losses[model]), 0.0
+        histogram, is_ranked = np.zeros(SCORE_WIDTH), bool(tables.models.ranked[model])
         for state in periods:
             place = account.places.get(state.start)
             if place is None:
@@ -101,6 +102,7 @@ class Books:
                 joint += cells
                 right += _right_of(cells, plan.capacity)
                 sums += read_sums(self._accounts.periods, np.array([state.row]))[0, :SIZE]
+                histogram += read_ranks(self._accounts.periods, np.array([state.row]))[0]
                 expected += state.labelled
                 continue
             look = account.group.look
@@ -114,11 +116,17 @@ class Books:
                     self._accounts.periods, tables, np.array([model]), np.array([state.row]),
                     look.coming[place : place + 1], has_losses,
                 )[0]  # fmt: skip
+            if is_ranked and layout == TWO:
+                histogram += ranks_with(
+                    catalog, self._accounts.periods, tables, np.array([model]), np.array([state.row]),
+                    account.group, np.array([place]),
+                )[0][0]  # fmt: skip
         is_numbers = layout == NUMBERS
         measured = expected_of(
             None if is_numbers else joint,
             (float(right[0]), float(right[1])) if layout == RIGHT_WRONG else None,
             sums if has_losses else None, positives_of_stream(catalog, account.stream), numbers=is_numbers,
+            histogram=histogram if is_ranked else None,
         )  # fmt: skip
         [measures] = measured.by_name([account.stream.config.measures])
         return _Total(sum(state.labelled for state in periods), expected, measures)
@@ -148,7 +156,7 @@ class Books:
             half = self._half(account, state, record, name, value, summary)
             if half is None:
                 return estimate
-            by_chance_here = 0.0 if name in BY_VALUE else summary[BY_CHANCE] / summary[SCALE] ** 2
+            by_chance_here = 0.0 if name in DEPENDENT else summary[BY_CHANCE] / summary[SCALE] ** 2
             by_levels += summary[EXPECTED] * half * math.sqrt(max(0.0, 1.0 - by_chance_here))
             by_chance += by_chance_here * (summary[EXPECTED] * half) ** 2
         half = math.sqrt(by_levels * by_levels + by_chance) / expected

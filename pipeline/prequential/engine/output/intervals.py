@@ -6,23 +6,38 @@ import math
 from typing import Any
 
 from prequential.engine.delay import paces
-from prequential.engine.delay.calibrating import EXPECTED, LABELLED, SCALE, SCALE_OF_LABELS
+from prequential.engine.delay.calibrating import (
+    EXPECTED,
+    LABELLED,
+    RARER,
+    RARER_COMING,
+    SCALE,
+    SCALE_OF_LABELS,
+)
 from prequential.engine.measures.declaration import COSTS
-from prequential.engine.measures.registry import MEASURES
+from prequential.engine.measures.registry import MEASURES, OF_RANKS
 from prequential.engine.output.period_measures import OF_LOSSES
 
 #: The smallest scale of an interval, as a share of an expected loss.
 _LEAST_SCALE = 1e-3
 
-#: Measures whose scale is a share of their value.
+#: Measures whose scale is a share of their value …
 BY_VALUE = frozenset({*OF_LOSSES, *(one.name for one in MEASURES.values() if one.inputs == COSTS)})
+
+#: … and those whose errors in a book count as dependent.
+DEPENDENT = BY_VALUE | frozenset(OF_RANKS)
 
 
 def scale_of(name: str, value: float, summary: Any, left: float) -> float:
     """The scale of a measure's interval, by the summary of a period of which the share `left` is to come.
 
-    That of a loss is a share of its expected value.
+    That of a loss is a share of its expected value. That of ranks is about the standard deviation by the
+    labels of the rarer class that are to come (Hanley and McNeil 1982).
     """
+    if name in OF_RANKS:
+        count = max(1.0, summary[RARER])
+        unknown = 1.0 - (1.0 - left) * (1.0 - summary[RARER_COMING] / count)
+        return math.sqrt(value * (1.0 - value) * max(0.0, unknown) / count + _LEAST_SCALE**2)
     if name in BY_VALUE:
         unknown = 1.0 - (1.0 - left) * summary[LABELLED] / summary[EXPECTED]
         return abs(value) * (_LEAST_SCALE + max(0.0, unknown)) + _LEAST_SCALE**4

@@ -15,17 +15,27 @@ from prequential.engine.catalog.positives import positives_by_owner
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, allocating, inner, kernel
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.delay.calendars import put_counts, put_stakes
-from prequential.engine.delay.expected import NUMBERS, RIGHT_WRONG, ExpectedTables, losses_at
+from prequential.engine.delay.expected import NUMBERS, RIGHT_WRONG, TWO, ExpectedTables, losses_at
 from prequential.engine.delay.expecting import Group
 from prequential.engine.delay.periods import PeriodTables, read_sums
+from prequential.engine.estimators.score_histogram import rank_bins, rank_histogram
 from prequential.engine.facts import PeriodDue
 from prequential.engine.measures import declaration
 from prequential.engine.measures.costs import SUMS, sum_up_stakes
-from prequential.engine.measures.declaration import CLASSES, COSTS, DEFINED, LABEL_SETS, MATRIX, POSITIVE
-from prequential.engine.measures.per_class import Positives, new_classes, quantile_of
-from prequential.engine.measures.registry import INDEX, MEASURES, NAMES
+from prequential.engine.measures.declaration import (
+    CLASSES,
+    COSTS,
+    DEFINED,
+    LABEL_SETS,
+    MATRIX,
+    NO_POSITIVE,
+    POSITIVE,
+)
+from prequential.engine.measures.per_class import Positives, new_classes, positive_of, quantile_of
+from prequential.engine.measures.registry import INDEX, MEASURES, NAMES, OF_RANKS
 from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.engine.output.estimates import changes_since, counts_of
+from prequential.engine.output.period_ranks import OpenRanks, expected_histograms, put_positives
 from prequential.engine.tables import scores
 from prequential.engine.tables.outcomes import JointCells, cell_of
 from prequential.topics.encoding import encode, identity
@@ -54,7 +64,7 @@ _PLACES = {
 }
 
 #: All estimated measures.
-ESTIMATED = _OF_MATRIX | OF_LOSSES
+ESTIMATED = _OF_MATRIX | OF_LOSSES | frozenset(OF_RANKS)
 
 #: Why a measure has no estimate: it isn't estimated at all; there are too many classes, so that only right
 #: and wrong are distinguished; no prediction has reached the end of its horizon, before which no event is
@@ -64,6 +74,7 @@ _NOT_ESTIMATED, _TOO_MANY_CLASSES, FIRST_HORIZON = range(len(declaration.REASONS
 _NO_PROBABILITIES = declaration.REASONS.index("no_probabilities")
 
 _MATRIX_COLUMNS = np.array(sorted(INDEX[name] for name in _OF_MATRIX))
+_RANK_COLUMNS = np.array([INDEX[name] for name in OF_RANKS])
 _SCORE_COLUMNS = {name: INDEX[name] for name in _LOSSES}
 _LOSS_COLUMNS = {
     False: np.array(list(_SCORE_COLUMNS.values())),
@@ -177,6 +188,7 @@ def _measure(
     joint, stakes = np.empty(4 * capacity * capacity), np.empty((capacity * capacity, 2))
     rests, summed = np.empty((capacity * capacity, 1, cells.rests.shape[2])), np.empty(scores.SPREAD + 1)
     classes, paid, nothing = new_classes(capacity), np.empty(SUMS), np.empty(0, np.int32)
+    histogram = np.empty(scores.SCORE_WIDTH)
     by_label = new_classes(positives.members.shape[1])
     by_value = cells.stakes.shape[1] > 0 and len(positives.priced) > 0
     for i in range(len(rows)):
@@ -202,6 +214,10 @@ def _measure(
             cells_of_row = JointCells(joint, nothing, True)
             memory = InMemory(cells_of_row, periods.known[row] > 0, sums, own != 0, True, paid, by_label)
             measure_cells(memory, classes, positives, i, False, into.values[i], into.reasons[i])
+            ranks = np.int64(periods.ranks[row])
+            if ranks and positive_of(positives, i, classes.labels) != NO_POSITIVE:
+                histogram[:] = tables.ranks.counts[ranks]
+                rank_histogram(histogram, into.values[i], into.reasons[i])
 
 
 # ---- expected
@@ -209,13 +225,14 @@ def _measure(
 
 def expected(
     catalog: Catalog, periods: PeriodTables, tables: ExpectedTables, models: Ints, rows: Ints, group: Group,
-    places: Ints, sums: Floats | None = None,
+    places: Ints, sums: Floats | None = None, histograms: Floats | None = None,
 ) -> PeriodValues:  # fmt: skip
     """Estimated measures of periods for all their labels, a row for each period.
 
     `models`, `rows`: (n,) rows of the models, and of the periods in `periods`. `group`, `places`: the
-    estimates of models with the same layout, and the places of these periods there. `sums`, (n, `SIZE`), is
-    written: sums of scores over all predictions that have or will have a label.
+    estimates of models with the same layout, and the places of these periods there. `sums`, (n, `SIZE`), and
+    `histograms`, (n, `SCORE_WIDTH`), are written: of the scores of all predictions that have or will have a
+    label.
     """
     values = _new(len(rows), _NOT_ESTIMATED)
     of_models, look = tables.models, group.look
@@ -233,7 +250,42 @@ def expected(
     elif layout != NUMBERS:
         own = _of_matrices(catalog, tables, models, cells)
         _put(values, np.arange(len(rows)), _MATRIX_COLUMNS, own)
+    [chosen] = np.nonzero(of_models.ranked[models])
+    if len(chosen) and layout == TWO:
+        of_ranks, positive = ranks_with(
+            catalog, periods, tables, models[chosen], rows[chosen], group, places[chosen]
+        )
+        if histograms is not None:
+            histograms[chosen] = of_ranks
+        _put_ranks(values, chosen, of_ranks, positive)
+    elif len(chosen):
+        values.reasons[np.ix_(chosen, _RANK_COLUMNS)] = _TOO_MANY_CLASSES
     return values
+
+
+def _put_ranks(into: PeriodValues, rows: Ints, histograms: Floats, positive: Ints) -> None:
+    """Put the measures of ranks of these rows, from histograms, (n, `SCORE_WIDTH`), and positive classes."""
+    own = _new(len(rows), declaration.NO_POSITIVE_CLASS)
+    own.reasons[positive != NO_POSITIVE] = _NO_PROBABILITIES
+    rank_bins(histograms, positive, np.ones(len(rows), dtype=np.uint8), *own)
+    _put(into, rows, _RANK_COLUMNS, own)
+
+
+def ranks_with(
+    catalog: Catalog, periods: PeriodTables, tables: ExpectedTables, models: Ints, rows: Ints, group: Group,
+    places: Ints,
+) -> tuple[Floats, Ints]:  # fmt: skip
+    """Expected histograms of scores, (n, `SCORE_WIDTH`), and the codes of the positive classes, (n,).
+
+    The models have two classes, and their ranks are estimated. Parameters are as in `expected`.
+    """
+    entities, of_models, cells = catalog.columns.entities, tables.models, group.look.cells[places]
+    positives = positives_by_owner(catalog, entities.stream[models].astype(np.int32))
+    capacity = max(catalog.plans[plan].capacity for plan in entities.plan[models].tolist())
+    positive = np.empty(len(models), dtype=np.int64)
+    put_positives(cells, of_models.codes[models], of_models.classes[models], positives, capacity, positive)
+    blocks, coming = group.blocks[places], group.look.coming[places]
+    return expected_histograms(periods, tables, OpenRanks(models, rows, blocks, coming, positive)), positive
 
 
 def _put_right(into: PeriodValues, wrong: Floats, right: Floats) -> None:
@@ -350,13 +402,14 @@ def _mean_loss(faded: Floats, first: int, step: int, b: int, column: int, start:
 
 def expected_of(
     joint: Floats | None, right: tuple[float, float] | None, sums: Floats | None, positives: Positives, *,
-    numbers: bool,
+    numbers: bool, histogram: Floats | None = None,
 ) -> PeriodValues:  # fmt: skip
     """Estimated measures of one period, from totals, in one row.
 
     `joint`: (4·k²,) the expected cells of classes; None: the task is regression (`numbers`). `right`: the
     expected numbers of wrong and right predictions, if only these are distinguished. `sums`: (`SIZE`,) of
-    scores; None: there are no mean losses. `positives`: those of the stream, which has number 0.
+    scores; None: there are no mean losses. `positives`: those of the stream, which has number 0. `histogram`:
+    (`SCORE_WIDTH`,) of scores; None: ranks aren't estimated.
     """
     values, only_row = _new(1, _NOT_ESTIMATED), np.zeros(1, dtype=np.int64)
     if sums is not None:
@@ -370,6 +423,11 @@ def expected_of(
         memory = InMemory(JointCells(joint), True, nothing, False, True, unpaid, by_label)
         measure_cells(memory, classes, positives, 0, False, own.values[0], own.reasons[0])
         _put(values, only_row, _MATRIX_COLUMNS, own)
+        if histogram is not None:
+            positive = np.array([positive_of(positives, 0, classes.labels)])
+            _put_ranks(values, only_row, histogram[None], positive)
+    if histogram is not None and right is not None:
+        values.reasons[0, _RANK_COLUMNS] = _TOO_MANY_CLASSES
     return values
 
 

@@ -68,6 +68,7 @@ class Events(NamedTuple):
     t1: Ints  # of its label (MET), ms; the stream's clock when it came (WAITS)
     prediction: Ints32  # class code
     bin: Bytes  # of its confidence, where periods are estimated (`scores.confidence_bin`); 0: none is given
+    score: Bytes  # 1 + the bin of its score, where ranks of periods are estimated; 0: none is given
     label: Ints32  # class code (MET); of a revision the label before, or NO_CLASS
     revised: Ints32  # of a revision: the label now; NO_CLASS: it is withdrawn
     before: Ints32  # rows of the outcome log that were written before it

@@ -36,6 +36,7 @@ class Key(Enum):
     PERIOD = "model and period of prediction time"
     PERIOD_CELL = "period, label, prediction and baselines"
     PERIOD_SCORES = "period"
+    PERIOD_RANKS = "period, ranked"
     EXPECTED_PERIOD = "model and period that isn't final"
     EXPECTED_OF_MODEL = "model and counter"
     EXPECTED_OF_PERIOD = "period and counter"

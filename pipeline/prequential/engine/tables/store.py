@@ -254,6 +254,7 @@ class Predictions(NamedTuple):
     corrected: Codes  # 0, or 1 + the class by temporal correction
     version: Codes  # of the model, a code; 0: not given
     bin: Bytes  # of its confidence, where periods are estimated; 0: none was given
+    score: Bytes  # 1 + the bin of its score, where ranks of periods are estimated; 0: none was given
 
 
 class Values(NamedTuple):

@@ -21,7 +21,8 @@ class Streams(NamedTuple):
     regression: Bytes
     at_horizon: Ints32  # 1 + the class of instances without a label by the horizon; 0: none, they expire
     probabilities: Bytes  # whether probabilities are scored
-    expects: Bytes  # whether periods are estimated, by the confidence of predictions
+    expects: Bytes  # whether periods are estimated, by the confidence of predictions …
+    ranks: Bytes  # … and their ranks by the scores
     weights: Bytes  # whether propensities are
     valued: Bytes  # whether the costs of outcomes depend on their `value`
     reads: Ints  # which numbers of records mean something, bits by their places in `topics.messages.NUMBERS`
