@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from prequential.engine.compiled.decimals import LONGEST_NUMBER, put_int
 from prequential.engine.output import texts
+from prequential.engine.output.fields import TextPool
 from prequential.engine.output.texts import Draft, MessageValues, Subjects, Writer, joined, vocabulary
 from prequential.topics.encoding import fields_of, identity
 
@@ -30,13 +31,37 @@ def values_of(rows: Sequence[Sequence[float]], whole: bool = False, reasons: Any
     return MessageValues(n, np.full(len(rows), whole, dtype=np.uint8), values, why, ending)
 
 
+class Group(NamedTuple):
+    """Messages of a draft with the same outcomes, time, columns and text behind the measures."""
+
+    stream: str
+    subjects: Subjects
+    numbers: bytes
+    rows: list[int]
+    outcomes: int
+    ts: int
+    columns: int
+    text: bytes
+
+
+def draft_of(groups: Sequence[Group]) -> Draft:
+    """These groups as a draft."""
+    streams, subjects, numbers, rows, outcomes, ts, columns, texts = zip(*groups)
+    sizes = [len(group) for group in rows]
+    return Draft(
+        streams, subjects, numbers, np.array(outcomes), np.array(ts), np.array(columns),
+        np.array([row for group in rows for row in group]), TextPool.from_texts(texts),
+        np.repeat(np.arange(len(groups)), sizes)[:, None],
+    )  # fmt: skip
+
+
 def numbers_as_written(numbers: Sequence[float]) -> list[str]:
     """Each number's text."""
-    writer, draft = Writer("metrics", vocabulary(("x",), ("",))), Draft()
+    writer = Writer("metrics", vocabulary(("x",), ("",)))
     columns, about = writer.columns((0,)), Subjects.from_fields([{"stream": "s"}])
-    for row in range(len(numbers)):
-        draft.add("s", about, b"]", [row], 0, 0, columns, b'"rest":0')
-    found = [message.json.decode() for message in writer.write(draft, values_of([[x] for x in numbers]))]
+    groups = [Group("s", about, b"]", [row], 0, 0, columns, b'"rest":0') for row in range(len(numbers))]
+    written = writer.write(draft_of(groups), values_of([[x] for x in numbers]))
+    found = [message.json.decode() for message in written]
     return [text.partition('"x":')[2].partition("}")[0] for text in found]
 
 
@@ -120,30 +145,36 @@ class TestMessages:
         writer = Writer(
             "metrics", vocabulary(NAMES, REASONS, counts=["counted"]), (b"}", b',"significant":true}')
         )
-        draft, wanted = Draft(), []
+        groups, wanted = [], []
         about = Subjects.from_fields([{"stream": 'a "quoted" näme \n', "model": "m"}])
         for row in range(2 * count):
             columns = data.draw(st.permutations(range(len(NAMES))))[: data.draw(st.integers(0, 4))]
             rest = {"counts": {"late": row}, "text": "x" * data.draw(st.sampled_from([0, 3, 700]))}
             number = writer.columns(tuple(columns))
             numbers = b",%d,%d]" % (row, 7)
-            draft.add("s", about, numbers, [row], 10**12 + row, -row, number, fields_of(rest))
+            groups.append(
+                Group("s", about, numbers, [row], 10**12 + row, -row, number, fields_of(rest))
+            )
             if values.ending[row]:
                 rest["significant"] = True  # type: ignore[assignment]
             wanted.append(self.message(values, row, columns, rest))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(texts, "_BUFFER", data.draw(st.sampled_from([1, 600, 1 << 18])))
-            written = writer.write(draft, values)
+            written = writer.write(draft_of(groups), values)
         assert [message.json for message in written] == wanted
         assert {(message.topic, message.stream) for message in written} == {("metrics", "s")}
 
     def test_groups_of_several(self) -> None:
-        writer, draft = Writer("comparisons", vocabulary(NAMES, REASONS)), Draft()
+        writer = Writer("comparisons", vocabulary(NAMES, REASONS))
         columns = writer.columns((0, 1))
-        about = Subjects.from_fields({"stream": "s", "model": name} for name in "abc")
-        draft.add("s", about.part(0, 2), b",1]", [1, 0], 5, 50, columns, b'"rest":1')
-        draft.add("t", about.part(2, 3), b",2]", [2], 6, 60, columns, b'"rest":2')
-        found = writer.write(draft, values_of([[0.0] * 4, [1.0] * 4, [2.0] * 4]))
+        two, other = (
+            Subjects.from_fields({"stream": "s", "model": name} for name in names) for names in ("ab", "c")
+        )
+        groups = [
+            Group("s", two, b",1]", [1, 0], 5, 50, columns, b'"rest":1'),
+            Group("t", other, b",2]", [2], 6, 60, columns, b'"rest":2'),
+        ]
+        found = writer.write(draft_of(groups), values_of([[0.0] * 4, [1.0] * 4, [2.0] * 4]))
         assert [message.stream for message in found] == ["s", "s", "t"]
         assert [msgspec.json.decode(message.json) for message in found] == [
             {
@@ -156,4 +187,19 @@ class TestMessages:
 
     def test_no_messages(self) -> None:
         writer = Writer("metrics", vocabulary(NAMES, REASONS))
-        assert writer.write(Draft(), values_of([[0.0] * 4])) == []
+        about, columns = Subjects.from_fields([]), writer.columns((0,))
+        draft = draft_of([Group("s", about, b"]", [], 0, 0, columns, b'"rest":0')])
+        assert writer.write(draft, values_of([[0.0] * 4])) == []
+
+    def test_fields_of_each_message(self) -> None:
+        """A message has its own texts behind the measures, in the order of their columns."""
+        writer = Writer("metrics", vocabulary(NAMES, REASONS))
+        about = Subjects.from_fields({"stream": "s", "model": name} for name in "abc")
+        draft = Draft(
+            ["s"], [about], [b"]"], np.array([1]), np.array([2]), np.array([writer.columns(())]),
+            np.zeros(3, np.int64), TextPool.from_texts([b'"x":1', b'"y":2', b'"z":3']),
+            np.array([[0, 1], [-1, 2], [-1, -1]]),
+        )  # fmt: skip
+        found = [msgspec.json.decode(message.json) for message in writer.write(draft, values_of([[0.0] * 4]))]
+        behind = [list(message.items())[list(message).index("undefined") + 1 :] for message in found]
+        assert behind == [[("x", 1), ("y", 2)], [("z", 3)], []]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -19,8 +19,9 @@ from prequential.engine.delay.due_periods import due_of
 from prequential.engine.expectations import DuePeriods, Expectations
 from prequential.engine.incidents.incident import ALARM, Raised, alarm_of_period
 from prequential.engine.measures.registry import INDEX
+from prequential.engine.output.counts import reported_numbers
 from prequential.engine.output.disparities import DisparityReporter
-from prequential.engine.output.estimates import States, predicting, reported_numbers, state_of
+from prequential.engine.output.estimates import States, predicting, state_of
 from prequential.engine.output.period_measures import SoFar
 from prequential.engine.output.reporter import Reporter
 from prequential.engine.state import ShardState
@@ -148,8 +149,10 @@ class DueEntities:
         self._catalog, self._accounts, self._notes = state.catalog, state.accounts, state.notes
         self._reporter = reporter
 
-    def unreported(self, streams: Sequence[Stream]) -> list[int]:
+    def unreported(self, streams: Sequence[Stream]) -> dict[int, tuple[int, ...]]:
         """The entities of these streams that differ from their last messages, in the order of messages.
+
+        By row, their present numbers (`reported_numbers`).
 
         They have new outcomes or revisions. Models, and their stages at an age, may also have other counts,
         or no messages so far.
@@ -163,14 +166,18 @@ class DueEntities:
         order = np.lexsort((rows, entities.kind[rows], entities.stream[rows]))
         return self._unreported_among(rows[order].tolist())
 
-    def all_of(self, stream: Stream) -> list[int]:
-        """The entities of a stream that have messages, in the order of messages: also without outcomes."""
+    def all_of(self, stream: Stream) -> dict[int, tuple[int, ...]]:
+        """The entities of a stream that have messages, also without outcomes, as `unreported`."""
         outcomes = self._catalog.columns.entities.outcomes
         models = set(self._rows_of_models([stream]))
-        return [
+        return self.numbers_of([
             entity.row for entity in self._catalog.entities_of(stream)
             if outcomes[entity.row] or entity.row in models
-        ]  # fmt: skip
+        ])  # fmt: skip
+
+    def numbers_of(self, rows: Sequence[int]) -> dict[int, tuple[int, ...]]:
+        """By entity (row), in this order, its present numbers."""
+        return dict(zip(rows, reported_numbers(self._catalog, self._accounts, rows)))
 
     def _rows_of_models(self, streams: Iterable[Stream]) -> list[int]:
         """The models of streams that have made predictions, and their stages at an age."""
@@ -182,41 +189,43 @@ class DueEntities:
             rows += range(entities.after[model], entities.after[model] + len(ages))
         return rows
 
-    def _unreported_among(self, rows: Sequence[int]) -> list[int]:
+    def _unreported_among(self, rows: Sequence[int]) -> dict[int, tuple[int, ...]]:
         """The entities among these that differ from their last messages, in this order."""
-        reported, present = self._notes.reported, reported_numbers(self._catalog, self._accounts, rows)
-        return [row for row, numbers in zip(rows, present) if reported.get(row, _NOTHING) != numbers]
+        reported, present = self._notes.reported, self.numbers_of(rows)
+        return {row: numbers for row, numbers in present.items() if reported.get(row, _NOTHING) != numbers}
 
-    def report(self, rows: Sequence[int], *, covered: bool = False) -> facts.MetricsDue:
-        """Mark these entities as reported in their present state.
+    def report(self, numbers: Mapping[int, tuple[int, ...]], *, covered: bool = False) -> facts.MetricsDue:
+        """Mark these entities as reported in their present state: `numbers` are their present ones, by row.
 
         It also notes since when models are worse than baselines. `covered`: all records so far are accounted
         for, so label maturity curves are brought up to date.
         """
-        catalog = self._catalog
-        if covered and (models := self._reporter.covered(rows)):
-            maturity.update(self._accounts.coverage, *self._reporter.with_clocks(models.values()))
-        self._notes.reported.update(zip(rows, reported_numbers(catalog, self._accounts, rows)))
+        catalog, rows = self._catalog, list(numbers)
+        if covered and rows:
+            _, models = self._reporter.covered(rows)
+            maturity.update(self._accounts.coverage, models, self._reporter.clocks_of(models))
+        self._notes.reported.update(numbers)
         catalog.columns.entities.changed[rows] = 0
-        compared = [
-            row for row in rows
-            if "worse_than_baseline" in catalog.streams[catalog.entity(row).stream].config.details
-        ]  # fmt: skip
+        codes = catalog.columns.entities.stream[rows].tolist()
+        with_detail = {
+            code for code in set(codes) if "worse_than_baseline" in catalog.streams[code].config.details
+        }
+        compared = [row for row, code in zip(rows, codes) if code in with_detail] if with_detail else []
         if compared:
             states = self._reporter.of_estimators.states(compared)
-            for row in compared:
+            for index, row in enumerate(compared):
                 entity = catalog.entity(row)
-                self._note_worse(row, entity, catalog.streams[entity.stream], states)
+                self._note_worse(row, entity, catalog.streams[entity.stream], states, index)
         return facts.MetricsDue(rows, covered)
 
-    def _note_worse(self, row: int, entity: Entity, stream: Stream, states: States) -> None:
-        """Note at which estimates it is worse than a baseline, and since when."""
+    def _note_worse(self, row: int, entity: Entity, stream: Stream, states: States, index: int) -> None:
+        """Note at which estimates it is worse than a baseline, and since when; `index`: where in `states`."""
         before, ts = self._notes.worse.get(row, {}), int(self._catalog.columns.entities.newest_ts[row])
         worse = {}
         for line in self._reporter.of_estimators.lines(row, entity, stream).all:
             if line.chance:
                 continue
-            state = state_of(states, row, line, stream.config.alpha)
+            state = state_of(states, index, line, stream.config.alpha)
             for baseline, reference in _REFERENCES.items():
                 defined = not state.reasons[_ACCURACY] and not state.reasons[reference]
                 if defined and state.values[_ACCURACY] < state.values[reference]:
@@ -257,7 +266,8 @@ class Schedule:
     def of_entities(self, due: list[int]) -> Iterator[facts.Fact]:
         """Report these entities, which are due because of their numbers of outcomes."""
         kinds = self._state.catalog.columns.entities.kind
-        yield self._entities.report(sorted(due, key=lambda row: (int(kinds[row]), row)))
+        rows = sorted(due, key=lambda row: (int(kinds[row]), row))
+        yield self._entities.report(self._entities.numbers_of(rows))
 
     def follow(self, logs: Logs) -> Iterator[facts.Fact]:
         """Let pairs and groups process the log's outcomes, which make some of them due."""

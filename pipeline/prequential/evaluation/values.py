@@ -172,7 +172,7 @@ class Present:
             return current
 
         def values(measure: str | None) -> Any:
-            _, by_measure, reasons = state_of(estimates.states([entity.row]), entity.row, line, alpha)
+            _, by_measure, reasons = state_of(estimates.states([entity.row]), 0, line, alpha)
             return _chosen(by_measure, list(reasons), indices, measure)
 
         return values

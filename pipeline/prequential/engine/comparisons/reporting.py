@@ -23,6 +23,7 @@ from prequential.engine.comparisons.tables import PairSide
 from prequential.engine.compiled.kernel import Floats, Ints, copy_of_rows
 from prequential.engine.delay.cohorts import DAY
 from prequential.engine.facts import DueReport
+from prequential.engine.output.fields import TextPool
 from prequential.engine.output.texts import Draft, MessageValues, Subjects, Writer, joined, vocabulary
 from prequential.topics.encoding import fields_of
 from prequential.topics.outputs import Encoded
@@ -198,7 +199,8 @@ class ComparisonReporter:
         ]  # fmt: skip
         statistics, levels = self._find(places)
         values, first = self._values(statistics, levels)
-        draft, loss, orders = Draft(), catalog.loss, []
+        streams, subjects_of_places, numbers, texts = [], [], [], []
+        of_places, rows, orders = [], [], []
         predicted: dict[tuple[int, int], Predicted] = {}
         for report, subject, number in places:
             stream, sequence = self._stream_of(subject), subject.places[number]
@@ -206,19 +208,25 @@ class ComparisonReporter:
             i = side.row_indices[sequence.row]
             outcomes = side.n[i]
             start, step = first[subject.number, sequence.side] + i, len(side.n)
-            parted = is_parted(sequence.stage, sequence.same)
-            parts = outcomes, *report.revised, parted, *loss
             moment = subject.pair, report.encounters
             if moment not in predicted:
                 predicted[moment] = self.predicted(*moment)
-            numbers = b"".join(b",%d" % part for part in parts) + predicted[moment].identity + b"]"
-            count = len(sequence.subjects.heads)
-            draft.add(
-                stream.name, sequence.subjects, numbers, range(start, start + count * step, step), outcomes,
-                side.newest[i] if outcomes else predicted[moment].ts, self._all_columns,
-                self._fields(stream, subject.rank, sequence, side, i, predicted[moment]),
-            )  # fmt: skip
+            shown = predicted[moment]
+            count = len(sequence.subjects.identities)
+            named = outcomes, *report.revised, is_parted(sequence.stage, sequence.same), *catalog.loss
+            streams.append(stream.name)
+            subjects_of_places.append(sequence.subjects)
+            numbers.append(b"".join([b",%d" % part for part in named]) + shown.identity + b"]")
+            texts.append(self._fields(stream, subject.rank, sequence, side, i, shown))
+            of_places.append((outcomes, side.newest[i] if outcomes else shown.ts, count))
+            rows += range(start, start + count * step, step)
             orders.append(((report.group, subject.order, number), count))
+        outcomes_of_places, ts, counts = np.array(of_places, dtype=np.int64).reshape(-1, 3).T
+        draft = Draft(
+            streams, subjects_of_places, numbers, outcomes_of_places, ts,
+            np.full(len(places), self._all_columns), np.array(rows, dtype=np.int64),
+            TextPool.from_texts(texts), np.repeat(np.arange(len(places)), counts)[:, None],
+        )  # fmt: skip
         written = iter(self._writer.write(draft, values))
         return [(order, list(islice(written, count))) for order, count in orders]
 

@@ -138,13 +138,18 @@ def update(coverage: Coverage, events: Events, start: int, stop: int) -> Coverag
 
 
 def oldest(coverage: Coverage, models: Ints, clocks: Ints) -> list[int]:
+    """Age of each model's oldest pending prediction, as `oldest_ages`."""
+    return oldest_ages(coverage, models, clocks).tolist()
+
+
+def oldest_ages(coverage: Coverage, models: Ints, clocks: Ints) -> Ints:
     """Age of each model's oldest pending prediction, in ms, at most a cohort's width too large; 0 if none.
 
     `models` (rows) and `clocks` (of their streams, ms) are (n,) int64.
     """
     ages = np.zeros(len(models), dtype=np.int64)
     _oldest(coverage, models, clocks, ages)
-    return ages.tolist()
+    return ages
 
 
 def part(coverage: Coverage, models: Ints) -> Coverage:

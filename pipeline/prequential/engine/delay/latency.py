@@ -193,10 +193,16 @@ def recent_quantiles(latencies: LatencyTables, streams: Ints) -> list[dict[str, 
     return _quantiles_of(latencies, streams, recent=True)
 
 
-def _quantiles_of(latencies: LatencyTables, streams: Ints, *, recent: bool) -> list[dict[str, int]]:
+def quantile_columns(latencies: LatencyTables, streams: Ints, *, recent: bool) -> tuple[Ints, Ints]:
+    """Quantiles as columns, (n, `QUANTILES`), and the number of labels behind them, (n,)."""
     values = np.zeros((len(streams), len(_SHARES)), dtype=np.int64)
     labels = np.zeros(len(streams), dtype=np.int64)
     _quantiles(latencies, streams, recent, _RECENT_VALUES if recent else _VALUES, _SHARES, values, labels)
+    return values, labels
+
+
+def _quantiles_of(latencies: LatencyTables, streams: Ints, *, recent: bool) -> list[dict[str, int]]:
+    values, labels = quantile_columns(latencies, streams, recent=recent)
     return [
         dict(zip(QUANTILES, row)) if count else {} for row, count in zip(values.tolist(), labels.tolist())
     ]

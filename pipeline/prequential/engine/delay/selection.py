@@ -145,9 +145,14 @@ def indices(selection: Selection, models: Ints) -> list[float | None]:
 
     `models` are rows, (n,) int64. None without labels, or if all predictions have one. See `stability_index`.
     """
+    return [None if value != value else value for value in index_column(selection, models).tolist()]
+
+
+def index_column(selection: Selection, models: Ints) -> Floats:
+    """As `indices`, (n,); NaN instead of None."""
     values = np.zeros(len(models))
     _indices(selection, models, values)
-    return [None if value != value else value for value in values.tolist()]
+    return values
 
 
 def segment_index(selection: Selection, rows: slice | list[int]) -> float | None:

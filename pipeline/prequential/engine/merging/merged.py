@@ -26,7 +26,8 @@ from prequential.engine.estimators.naming import RANDOM_SUFFIX, parse_estimator
 from prequential.engine.measures.registry import by_name
 from prequential.engine.merging.parting import ALL
 from prequential.engine.merging.sums import MergedClasses, added, called, foreseen, measured, news, totals
-from prequential.engine.output.estimates import OF_MODELS, EstimatorState, intermediate
+from prequential.engine.output.counts import OF_MODELS
+from prequential.engine.output.estimates import EstimatorState, intermediate
 from prequential.engine.output.pending_estimates import Waiting, together
 from prequential.engine.tables.streams import MODEL
 from prequential.topics.encoding import encode, identity

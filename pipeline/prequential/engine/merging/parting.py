@@ -34,7 +34,7 @@ from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.sums import is_any
 from prequential.engine.measures.costs import SUMS, sum_up_stakes
 from prequential.engine.measures.registry import INDEX
-from prequential.engine.output.estimates import OF_MODELS
+from prequential.engine.output.counts import OF_MODELS
 from prequential.engine.output.intervals import lacks_labels, left_of, scale_of
 from prequential.engine.output.pending_estimates import all_waiting
 from prequential.engine.output.period_measures import expected

@@ -1,9 +1,8 @@
-"""The values of entities' estimators, for all at once, their lines of messages, and the `counts` of these."""
+"""The values of entities' estimators, for all at once, and their lines of messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.positives import positives_of_plan
 from prequential.engine.catalog.streams import Entity, Stream
-from prequential.engine.compiled.kernel import Ints
+from prequential.engine.compiled.kernel import Bytes, Ints
 from prequential.engine.compiled.mathematics import added, exp, log
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.estimators.measuring import MeasuredValues, SequenceMeasures, measured, new_measured
@@ -20,9 +19,7 @@ from prequential.engine.estimators.naming import RANDOM_SUFFIX, parse_estimator
 from prequential.engine.measures.registry import NAMES, OF_RANKS
 from prequential.engine.output.texts import MessageValues, Subjects, joined
 from prequential.engine.tables.streams import AGE, MODEL, SEGMENT
-
-#: Kinds of entities whose messages have a model's own counts.
-OF_MODELS = MODEL, AGE
+from prequential.topics.encoding import fields_of
 
 #: Measures that sort windows.
 _OF_RANKS = frozenset(OF_RANKS)
@@ -40,8 +37,10 @@ class States(NamedTuple):
     """The values of entities' estimators in all stages."""
 
     rows: MessageValues
-    #: By entity: its first row, and the number of rows from one estimator to the next.
-    places: dict[int, tuple[int, int]]
+    #: By entity, in the order in which they were asked for: its first row.
+    first: Ints
+    #: By entity: the number of rows from one estimator to the next.
+    step: Ints
 
 
 class MessageSubject(NamedTuple):
@@ -61,11 +60,67 @@ class EntityMessages(NamedTuple):
     """The messages about an entity, in their order."""
 
     all: list[MessageSubject]
-    #: By line: its block and its position; -1: it combines several positions.
-    places: list[tuple[int, int]]
-    #: Runs of consecutive similar lines: their number, whether they are about random predictions, and the
-    #: stages that are the same.
-    runs: list[tuple[int, bool, list[str]]]
+    shape: int  # see `Shapes`
+
+
+class EntitySubjects(NamedTuple):
+    """The subjects and the shape of the messages about an entity, while these two stay as they are."""
+
+    entity: Entity
+    initial_is_final: bool
+    shape: int
+    subjects: Subjects
+
+
+class LineColumns(NamedTuple):
+    """Lines of messages, without their names, as columns."""
+
+    block: Ints
+    position: Ints  # -1: it combines several positions
+    chance: Bytes
+    same: Ints  # which text of `Shapes.same`; -1: no stage is the same
+
+
+class Shapes:
+    """The lines of entities' messages without their names: most entities have the same ones, a *shape*."""
+
+    def __init__(self) -> None:
+        #: Texts of the field `same`.
+        self.same: list[bytes] = []
+        self._numbers: dict[tuple[tuple[int, ...], ...], int] = {}
+        self._ends: Ints = np.zeros(1, dtype=np.int64)  # by shape, the one before the first one included
+        self._columns = LineColumns(*np.zeros((4, 0), dtype=np.int64))
+
+    def number_of(self, subjects: Sequence[MessageSubject]) -> int:
+        """The number of the shape of these lines."""
+        shape = tuple(
+            (line.block, line.positions[0] if len(line.positions) == 1 else -1, line.chance, self._same(line))
+            for line in subjects
+        )
+        number = self._numbers.get(shape)
+        if number is None:
+            number = self._numbers[shape] = len(self._numbers)
+            self._ends = np.append(self._ends, self._ends[-1] + len(shape))
+            added = np.array(shape, dtype=np.int64).reshape(-1, 4).T
+            self._columns = LineColumns(*map(np.append, self._columns, added))
+        return number
+
+    def _same(self, line: MessageSubject) -> int:
+        if not line.same:
+            return -1
+        text = fields_of({"same": line.same})
+        if text not in self.same:
+            self.same.append(text)
+        return self.same.index(text)
+
+    def lines(self, shapes: Ints) -> tuple[Ints, LineColumns]:
+        """By line of entities with these shapes: the index of its entity, and columns."""
+        first = self._ends[shapes]
+        sizes = self._ends[shapes + 1] - first
+        owners = np.repeat(np.arange(len(shapes)), sizes)
+        begins = np.cumsum(sizes) - sizes
+        lines = np.arange(len(owners)) + (first - begins)[owners]
+        return owners, LineColumns(*(column[lines] for column in self._columns))
 
 
 class Estimates:
@@ -73,10 +128,11 @@ class Estimates:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
+        self.shapes = Shapes()
         #: By entity's row: the entity, whether its `initial` is its `final`, and its lines.
         self._lines: dict[int, tuple[Entity, bool, EntityMessages]] = {}
-        #: By entity's row: its lines, and the subjects of its messages, once it has had messages.
-        self._subjects: dict[int, tuple[EntityMessages, Subjects]] = {}
+        #: By entity's row, once it has had messages.
+        self._subjects: dict[int, EntitySubjects] = {}
 
     def forget(self, row: int) -> None:
         """Drop an entity that isn't evaluated any more."""
@@ -86,24 +142,22 @@ class Estimates:
     def states(self, rows: Sequence[int]) -> States:
         """The values of these entities' estimators."""
         catalog, entities = self._catalog, self._catalog.columns.entities
-        by_plan: dict[int, list[int]] = {}
-        for row, number in zip(rows, entities.plan[rows].tolist()):
-            by_plan.setdefault(number, []).append(row)
+        asked = np.array(rows, dtype=np.int64)
+        first_rows, steps = np.zeros((2, len(asked)), dtype=np.int64)  # without stages there are no lines
         tasks = []
-        places: dict[int, tuple[int, int]] = {}
         start = 0
-        for number, plan_rows in by_plan.items():
+        for number, indices in _by_value(entities.plan[asked]):
             plan = catalog.plans[number]
             stages = len(plan.stages)
             if not stages:
                 continue
-            first = entities.first[plan_rows].astype(np.int64)
-            initial_is_final = entities.initial_is_final[plan_rows].astype(np.int64)
+            first = entities.first[asked[indices]].astype(np.int64)
+            initial_is_final = entities.initial_is_final[asked[indices]].astype(np.int64)
             sequences = (first[:, None] + np.arange(stages)).ravel()
             # If `initial` is `final`, it isn't computed, but it keeps its position.
             sequences = sequences[(np.arange(stages) >= initial_is_final[:, None]).ravel()]
-            begins = np.arange(start, start + len(plan_rows) * stages, stages) - np.cumsum(initial_is_final)
-            places.update((row, (begin, len(sequences))) for row, begin in zip(plan_rows, begins.tolist()))
+            first_rows[indices] = start + stages * np.arange(len(indices)) - np.cumsum(initial_is_final)
+            steps[indices] = len(sequences)
             positives = positives_of_plan(catalog, plan)
             for chance in _chances(plan.config):
                 for estimator in plan.estimators:
@@ -117,7 +171,7 @@ class Estimates:
             measured(estimator, sequences, positives, chance, ranked=ranked, into=own_rows)
             whole[span] = estimator.memory.whole
         ending = np.zeros(start, dtype=np.int64)
-        return States(MessageValues(into.n, whole, into.values, into.reasons, ending), places)
+        return States(MessageValues(into.n, whole, into.values, into.reasons, ending), first_rows, steps)
 
     def reading(self, row: int, line: MessageSubject) -> SequenceMeasures:
         """A reading of the values in an entity's line at any time, for a model in a single stage."""
@@ -152,56 +206,78 @@ class Estimates:
                     block = chance * len(config.estimators) + index
                     line = MessageSubject(name, stage, estimator, index, bool(chance), block, positions, same)
                     all_lines.append(line)
-        places = [
-            (subject.block, subject.positions[0] if len(subject.positions) == 1 else -1)
-            for subject in all_lines
-        ]
-        alike = groupby(all_lines, key=lambda line: (line.chance, line.same))
-        runs = [(len(list(group)), chance, same) for (chance, same), group in alike]
-        lines = EntityMessages(all_lines, places, runs)
+        lines = EntityMessages(all_lines, self.shapes.number_of(all_lines))
         self._lines[row] = entity, initial_is_final, lines
         return lines
 
-    def subjects(self, entity: Entity, stream: Stream, lines: EntityMessages) -> Subjects:
+    def _with_subjects(self, entity: Entity, stream: Stream) -> EntitySubjects:
         """The subjects of the messages about an entity."""
-        noted = self._subjects.get(entity.row)
-        if noted is None or noted[0] is not lines:
-            fields = (
-                {
-                    "stream": stream.name, "partition": self._catalog.partition, "model": line.model,
-                    "segment": entity.segment, "stage": line.stage, "estimator": line.estimator,
-                }
-                for line in lines.all
-            )  # fmt: skip
-            noted = self._subjects[entity.row] = lines, Subjects.from_fields(fields)
-        return noted[1]
+        lines = self.lines(entity.row, entity, stream)
+        fields = (
+            {
+                "stream": stream.name, "partition": self._catalog.partition, "model": line.model,
+                "segment": entity.segment, "stage": line.stage, "estimator": line.estimator,
+            }
+            for line in lines.all
+        )  # fmt: skip
+        initial_is_final = bool(self._catalog.columns.entities.initial_is_final[entity.row])
+        return EntitySubjects(entity, initial_is_final, lines.shape, Subjects.from_fields(fields))
+
+    def messages(self, rows: Sequence[int]) -> tuple[list[Subjects], Ints]:
+        """By entity, the subjects and the shape of its messages."""
+        catalog, subjects, shapes = self._catalog, [], []
+        are_final = catalog.columns.entities.initial_is_final[rows].tolist()
+        for row, initial_is_final in zip(rows, are_final):
+            noted = self._subjects.get(row)
+            if (
+                noted is None
+                or noted.entity is not catalog.entities[row]
+                or noted.initial_is_final != initial_is_final
+            ):
+                entity = catalog.entity(row)
+                noted = self._subjects[row] = self._with_subjects(entity, catalog.streams[entity.stream])
+            subjects.append(noted.subjects)
+            shapes.append(noted.shape)
+        return subjects, np.array(shapes, dtype=np.int64)
 
     def with_intermediate(
         self, rows: Sequence[int], states: States
-    ) -> tuple[States, dict[tuple[int, int], int]]:
-        """Add rows of the intermediate stage, computed from others; also returns them by entity and block."""
-        intermediate: list[EstimatorState] = []
+    ) -> tuple[MessageValues, dict[tuple[int, int], int]]:
+        """The values with rows of the intermediate stage, which are computed from the others.
+
+        Also returns these rows by the index of the entity and by block.
+        """
+        intermediate_states: list[EstimatorState] = []
         added_rows: dict[tuple[int, int], int] = {}
-        present = states.rows
-        for row in rows:
-            entity = self._catalog.entity(row)
-            stream = self._catalog.streams[entity.stream]
-            if INTERMEDIATE not in stream.everywhere:
-                continue
-            for line in self.lines(row, entity, stream).all:
+        present, streams = states.rows, self._catalog.streams
+        codes = self._catalog.columns.entities.stream[rows]
+        with_stage = [code for code in np.unique(codes).tolist() if INTERMEDIATE in streams[code].everywhere]
+        for index in np.flatnonzero(np.isin(codes, with_stage)).tolist():
+            entity = self._catalog.entity(rows[index])
+            stream = streams[entity.stream]
+            for line in self.lines(rows[index], entity, stream).all:
                 if len(line.positions) > 1:
-                    added_rows[row, line.block] = len(present.n) + len(intermediate)
-                    intermediate.append(state_of(states, row, line, stream.config.alpha))
-        if not intermediate:
-            return states, added_rows
+                    added_rows[index, line.block] = len(present.n) + len(intermediate_states)
+                    intermediate_states.append(state_of(states, index, line, stream.config.alpha))
+        if not intermediate_states:
+            return present, added_rows
         more = MessageValues(
-            np.array([state.n for state in intermediate], dtype=np.float64),
-            np.array([isinstance(state.n, int) for state in intermediate], dtype=np.uint8),
-            np.array([state.values for state in intermediate]),
-            np.array([list(state.reasons) for state in intermediate], dtype=np.int64),
-            np.zeros(len(intermediate), dtype=np.int64),
+            np.array([state.n for state in intermediate_states], dtype=np.float64),
+            np.array([isinstance(state.n, int) for state in intermediate_states], dtype=np.uint8),
+            np.array([state.values for state in intermediate_states]),
+            np.array([list(state.reasons) for state in intermediate_states], dtype=np.int64),
+            np.zeros(len(intermediate_states), dtype=np.int64),
         )
-        return states._replace(rows=joined([present, more])), added_rows
+        return joined([present, more]), added_rows
+
+
+def _by_value(values: Ints) -> Iterator[tuple[int, Ints]]:
+    """Each value with the indices that have it, in ascending order."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    begins = np.flatnonzero(np.diff(ordered, prepend=-1))
+    for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(order)]):
+        yield int(ordered[begin]), order[begin:end]
 
 
 def _ranks(config: StreamConfig) -> bool:
@@ -233,10 +309,10 @@ def _stages(
             yield stage, tuple(places[part] for part in parts(stage, stream.bins))
 
 
-def state_of(states: States, row: int, line: MessageSubject, alpha: float) -> EstimatorState:
-    """The state of an estimator for a line about an entity."""
+def state_of(states: States, entity: int, line: MessageSubject, alpha: float) -> EstimatorState:
+    """The state of an estimator for a line about an entity, which has this index among those of `states`."""
     values = states.rows
-    first, step = states.places[row]
+    first, step = int(states.first[entity]), int(states.step[entity])
     bins = []
     for position in line.positions:
         index = first + line.block * step + position
@@ -279,11 +355,11 @@ def changes_since(catalog: Catalog, rows: Sequence[int]) -> Ints:
     return since
 
 
-def times_of(catalog: Catalog, rows: Sequence[int]) -> list[int]:
+def times_of(catalog: Catalog, rows: Sequence[int]) -> Ints:
     """By entity (row), the label time of its newest outcome; without one, its stream's clock (ms)."""
     streams, entities = catalog.columns.streams, catalog.columns.entities
     clocks = streams.clock[entities.stream[rows]]
-    times: list[int] = np.where(entities.outcomes[rows] > 0, entities.newest_ts[rows], clocks).tolist()
+    times: Ints = np.where(entities.outcomes[rows] > 0, entities.newest_ts[rows], clocks).astype(np.int64)
     return times
 
 
@@ -296,61 +372,3 @@ def predicting(catalog: Catalog, accounts: Accounts, models: Sequence[int]) -> l
     counts = accounts.coverage.models.waiting[models] + entities.outcomes[models]
     counts += entities.late[models] + entities.expired[models] + entities.duplicate[models]
     return [model for model, count in zip(models, counts.tolist()) if count]
-
-
-def reported_numbers(catalog: Catalog, accounts: Accounts, rows: Sequence[int]) -> list[tuple[int, ...]]:
-    """By entity (row), the numbers whose changes make a message due: outcomes and revisions.
-
-    Of models, and of their stages at an age, also all `counts`. Those of other entities are their stream's,
-    and the model's message has these.
-    """
-    entities = catalog.columns.entities
-    outcomes, revisions = entities.outcomes[rows].tolist(), entities.revisions[rows].tolist()
-    has_counts = np.isin(entities.kind[rows], OF_MODELS).tolist()
-    return [
-        (*numbers, *counts.values()) if counted else numbers
-        for numbers, counts, counted in zip(
-            zip(outcomes, revisions), counts_of(catalog, accounts, rows), has_counts
-        )
-    ]
-
-
-def counts_of(catalog: Catalog, accounts: Accounts, rows: Sequence[int]) -> list[dict[str, int]]:
-    """The `counts` of entities' messages: their models' and their streams'.
-
-    Entities with the same counts share one object.
-    """
-    streams, entities = catalog.columns.streams, catalog.columns.entities
-    of_rows, kinds = entities.stream[rows], entities.kind[rows]
-    of_models = np.where(np.isin(kinds, OF_MODELS), entities.model[rows], 0)
-    keys = of_rows.astype(np.int64) << 32 | of_models
-    unique, back = np.unique(keys, return_inverse=True)
-    stream_codes, models = unique >> 32, unique & 0xFFFFFFFF
-    columns = {
-        "late": entities.late[models],
-        "expired": entities.expired[models],
-        "duplicate": entities.duplicate[models] + streams.duplicate_instances[stream_codes]
-        + streams.duplicate_labels[stream_codes],
-        "late_label": streams.late_label[stream_codes],
-        "unmatched_label": streams.unmatched_label[stream_codes],
-        "after_settle": streams.after_settle[stream_codes],
-        "revisions": streams.revisions[stream_codes],
-        "withdrawn": streams.withdrawn[stream_codes],
-    }  # fmt: skip
-    names = tuple(columns)
-    closes = streams.at_horizon[stream_codes].tolist()
-    at_horizon = entities.at_horizon[models].tolist()
-    lost = catalog.lost
-    beyond = {"lost_records": sum(lost[:3]), "lost_journal_entries": lost[3]} if any(lost[:4]) else {}
-    values = zip(*(column.tolist() for column in columns.values()))
-    waiting = accounts.coverage.models.waiting[models].tolist()
-    counts = [
-        dict(zip(names, values_of_row))
-        | ({"waiting": waits} if model else {})
-        | ({"at_horizon": closed} if has_class else {})
-        | beyond
-        for values_of_row, model, waits, has_class, closed in zip(
-            values, models.tolist(), waiting, closes, at_horizon
-        )
-    ]
-    return [counts[index] for index in back.tolist()]

@@ -34,7 +34,8 @@ from prequential.engine.measures.declaration import (
 from prequential.engine.measures.per_class import Positives, new_classes, positive_of, quantile_of
 from prequential.engine.measures.registry import INDEX, MEASURES, NAMES, OF_RANKS
 from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
-from prequential.engine.output.estimates import changes_since, counts_of
+from prequential.engine.output.counts import as_objects, counts_of
+from prequential.engine.output.estimates import changes_since
 from prequential.engine.output.period_ranks import OpenRanks, expected_histograms, put_positives
 from prequential.engine.tables import scores
 from prequential.engine.tables.outcomes import JointCells, cell_of
@@ -437,7 +438,7 @@ def messages_of(catalog: Catalog, accounts: Accounts, periods: Sequence[PeriodDu
     if not models:
         return []
     entities = catalog.columns.entities
-    counts = dict(zip(models, counts_of(catalog, accounts, models)))
+    counts = dict(zip(models, as_objects(counts_of(catalog, accounts, models))))
     columns = entities.outcomes[models], entities.revisions[models], changes_since(catalog, models)
     moments = dict(zip(models, zip(*(column.tolist() for column in columns))))
     messages = (_message(catalog, due, counts[due.model], moments[due.model]) for due in periods)

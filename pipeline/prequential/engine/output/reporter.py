@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +13,7 @@ from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.positives import positives_of_stream
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.compiled.kernel import Ints
-from prequential.engine.delay import coverage as coverage_of
-from prequential.engine.delay import latency, maturity, selection
+from prequential.engine.delay import selection
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.details.curves import as_message as deciles_as_message
 from prequential.engine.details.details import beside, cluster_as_message, details_of, refers, side_of
@@ -26,7 +25,10 @@ from prequential.engine.measures.per_class import new_classes, positive_of
 from prequential.engine.measures.registry import INDEX, NAMES
 from prequential.engine.measures.table import sum_up
 from prequential.engine.output import estimates
-from prequential.engine.output.estimates import EntityMessages, Estimates, MessageSubject
+from prequential.engine.output.counts import counts_of, texts_of
+from prequential.engine.output.coverage_texts import ClassNames, CoveredModels, coverage_texts
+from prequential.engine.output.estimates import Estimates, LineColumns, MessageSubject
+from prequential.engine.output.fields import TextColumns, TextPool
 from prequential.engine.output.pending_estimates import Waiting, all_waiting
 from prequential.engine.output.texts import Draft, Writer, vocabulary
 from prequential.engine.tables.scores import NO_WEIGHT
@@ -41,6 +43,8 @@ _DETAILS = _FIELDS[_FIELDS.index("coverage") + 1 :]
 
 #: Parts of an estimator that a new configuration may add: all of it, its histogram of scores, its residuals.
 _BEGUN = ("estimator", SCORES, RESIDUALS)
+
+_STARTED_EMPTY = TextPool.from_texts([b'"started_empty":true'])
 
 
 class Estimate(NamedTuple):
@@ -69,6 +73,7 @@ class Reporter:
         self.waiting: dict[int, Waiting] = {}
         self._writer = Writer(METRICS, vocabulary(NAMES, REASONS))
         self._columns: dict[int, int] = {}  # by stream: the measures of its messages, as a number
+        self._class_names = ClassNames()
 
     def forget(self, row: int) -> None:
         """Drop the data about an entity's messages."""
@@ -83,81 +88,102 @@ class Reporter:
         `covered`: all records so far are accounted for, so messages have the field `coverage`, and ids that
         name the moment.
         """
-        catalog, entities, draft = self._catalog, self._catalog.columns.entities, Draft()
-        coverages = self._coverages(rows) if covered else {}
-        states, beyond = self.of_estimators.with_intermediate(rows, self.of_estimators.states(rows))
-        columns_of = (entities.outcomes, entities.revisions, entities.version)
-        texts: dict[tuple[Any, ...], bytes] = {}
-        ending = b"".join(b",%d" % loss for loss in catalog.loss) + b"]"
-        of_rows = (column[rows].tolist() for column in columns_of)
+        if not len(rows):
+            return []
+        catalog, entities = self._catalog, self._catalog.columns.entities
+        subjects, shapes = self.of_estimators.messages(rows)
+        owners, lines = self.of_estimators.shapes.lines(shapes)
+        states = self.of_estimators.states(rows)
+        values, beyond = self.of_estimators.with_intermediate(rows, states)
+        value_rows = states.first[owners] + lines.block * states.step[owners] + lines.position
+        for message in np.flatnonzero(lines.position < 0).tolist():
+            value_rows[message] = beyond[int(owners[message]), int(lines.block[message])]
+        streams = list(map(catalog.streams.__getitem__, entities.stream[rows].tolist()))
+        texts, fields = self._fields(rows, streams, owners, lines, covered=covered)
+        draft = Draft(
+            [stream.name for stream in streams], subjects, self._numbers(rows, covered=covered),
+            entities.outcomes[rows].astype(np.int64), estimates.times_of(catalog, rows),
+            np.array(list(map(self._columns_of, streams))), value_rows, texts, fields,
+        )  # fmt: skip
+        return self._writer.write(draft, values)
+
+    def _numbers(self, rows: Sequence[int], *, covered: bool) -> list[bytes]:
+        """By entity, the end of its messages' ids: it names the state that they are about."""
+        catalog, entities = self._catalog, self._catalog.columns.entities
         moments = [b""] * len(rows)
         if covered:
             moments = [b",[%d]" % since for since in estimates.changes_since(catalog, rows).tolist()]
-        all_counts = estimates.counts_of(catalog, self._accounts, rows)
-        for row, counts, ts, moment, outcomes, revisions, version in zip(
-            rows, all_counts, estimates.times_of(catalog, rows), moments, *of_rows
-        ):
-            entity = catalog.entity(row)
-            stream = catalog.streams[entity.stream]
-            lines = self.of_estimators.lines(row, entity, stream)
-            numbers = b",%d,%d%b%b" % (outcomes, revisions, moment, ending)
-            columns = self._columns_of(stream)
-            first, step = states.places.get(row, (0, 0))  # without stages there are no lines
-            value_rows = [
-                first + block * step + position if position >= 0 else beyond[row, block]
-                for block, position in lines.places
-            ]
-            begin, subjects = 0, self.of_estimators.subjects(entity, stream, lines)
-            rests = self._rests(entity, stream, lines, version, counts, coverages.get(row), texts)
-            for count, fields in rests:
-                end = begin + count
-                group_subjects = subjects if count == len(value_rows) else subjects.part(begin, end)
-                draft.add(
-                    stream.name, group_subjects, numbers, value_rows[begin:end], outcomes, ts, columns, fields
-                )
-                begin = end
-        return self._writer.write(draft, states.rows)
+        ending = b"".join(b",%d" % loss for loss in catalog.loss) + b"]"
+        columns = entities.outcomes[rows].tolist(), entities.revisions[rows].tolist(), moments
+        return [b",%d,%d%b%b" % (*numbers, ending) for numbers in zip(*columns)]
 
-    def _rests(
-        self, entity: Entity, stream: Stream, lines: EntityMessages, version: int, counts: dict[str, int],
-        coverage: dict[str, Any] | None, texts: dict[tuple[Any, ...], bytes],
-    ) -> Iterable[tuple[int, bytes]]:  # fmt: skip
-        """The fields after the measures: numbers of consecutive messages, each with the text they share.
+    def _fields(
+        self,
+        rows: Sequence[int],
+        streams: Sequence[Stream],
+        owners: Ints,
+        lines: LineColumns,
+        *,
+        covered: bool,
+    ) -> tuple[TextPool, Ints]:
+        """The fields behind the measures: texts, and by message which of them it has, in their order.
 
-        `texts` has the texts of other entities with the same counts, such as segments of one stream.
+        `owners`: by message, the index of its entity among `rows`.
         """
-        row, config, began_later = entity.row, stream.config, self._notes.started_empty.get(entity.row)
-        first_fields = {} if coverage is None else {"coverage": coverage}  # only in the first message
-        index, alone = 0, bool(config.details or began_later or refers(config))
-        for count, chance, same in lines.runs:
-            versioned = version and not chance
-            key = stream.code, *counts.values(), row if versioned else None, *same
-            if not (alone or first_fields) and key in texts:
-                yield count, texts[key]
-                index += count
+        catalog = self._catalog
+        columns = TextColumns(owners, len(rows))
+        counts = counts_of(catalog, self._accounts, rows)
+        digests = [catalog.streams[code].config.digest for code in counts.streams.tolist()]
+        columns.add(texts_of(catalog, counts, digests), counts.rows[owners])
+        with_version = np.flatnonzero(catalog.columns.entities.version[rows])
+        versions = [self._version(rows[index], streams[index]) for index in with_version.tolist()]
+        columns.add_by_owner(TextPool.from_texts(versions), with_version, where=lines.chance == 0)
+        columns.add(TextPool.from_texts(self.of_estimators.shapes.same), lines.same)
+        columns.add(_STARTED_EMPTY, self._started_empty(rows, owners))
+        if covered:
+            indices, models = self.covered(rows)
+            is_first = np.diff(owners, prepend=-1) > 0
+            columns.add_by_owner(self._coverages(models), indices, where=is_first)
+        columns.add_each(self._details_of(rows, streams, owners))
+        return columns.joined()
+
+    def _version(self, row: int, stream: Stream) -> bytes:
+        """The fields about the version of the model's newest labelled prediction."""
+        entities = self._catalog.columns.entities
+        name, since = stream.version_name(int(entities.version[row])), int(entities.version_since[row])
+        return fields_of({"model_version": name, "version_since": since})
+
+    def _started_empty(self, rows: Sequence[int], owners: Ints) -> Ints:
+        """By message, 0 if a new configuration brought its sequence or its estimator; otherwise -1."""
+        began = np.full(len(owners), -1, dtype=np.int64)
+        notes = self._notes.started_empty
+        for index, row in enumerate(rows) if notes else ():
+            if row not in notes:
                 continue
-            shared: dict[str, Any] = {"counts": counts, "config": config.digest}
-            if self._catalog.untimed:
-                shared["untimed"] = True
-            if versioned:
-                shared["model_version"] = stream.version_name(version)
-                shared["version_since"] = int(self._catalog.columns.entities.version_since[row])
-            if same:
-                shared["same"] = same
-            end = index + count
-            while index < end:
-                line, fields = lines.all[index], dict(shared)
-                if began_later and self._began_later(began_later, row, line, stream):
-                    fields["started_empty"] = True
-                fields |= first_fields
-                if alone:
-                    details = self._details(row, entity, stream, line)
-                    fields |= {name: details[name] for name in _DETAILS if name in details}
-                step, text = 1 if alone or first_fields else end - index, fields_of(fields)
-                if not (alone or first_fields):
-                    texts[key] = text
-                yield step, text
-                index, first_fields = index + step, {}
+            entity = self._catalog.entity(row)
+            stream = self._catalog.streams[entity.stream]
+            first = int(owners.searchsorted(index))
+            for place, line in enumerate(self.of_estimators.lines(row, entity, stream).all):
+                if self._began_later(notes[row], row, line, stream):
+                    began[first + place] = 0
+        return began
+
+    def _details_of(self, rows: Sequence[int], streams: Sequence[Stream], owners: Ints) -> list[bytes]:
+        """By message, its details, in the order of fields; none if no message has any."""
+        with_details = [
+            index for index, stream in enumerate(streams) if stream.config.details or refers(stream.config)
+        ]
+        texts = [b""] * (len(owners) if with_details else 0)
+        for index in with_details:
+            row, stream = rows[index], streams[index]
+            entity = self._catalog.entity(row)
+            first = int(owners.searchsorted(index))
+            for place, line in enumerate(self.of_estimators.lines(row, entity, stream).all):
+                details = self._details(row, entity, stream, line)
+                texts[first + place] = fields_of(
+                    {name: details[name] for name in _DETAILS if name in details}
+                )
+        return texts
 
     def _columns_of(self, stream: Stream) -> int:
         number = self._columns.get(stream.code)
@@ -174,13 +200,13 @@ class Reporter:
         There is one for each line (model, stage, estimator) for which `shown` is true.
         """
         states = self.of_estimators.states(rows)
-        for row in rows:
+        for index, row in enumerate(rows):
             entity = self._catalog.entity(row)
             stream = self._catalog.streams[entity.stream]
             for line in self.of_estimators.lines(row, entity, stream).all:
                 if not shown(line, stream.config):
                     continue
-                state = estimates.state_of(states, row, line, stream.config.alpha)
+                state = estimates.state_of(states, index, line, stream.config.alpha)
                 details = self._details(row, entity, stream, line)
                 yield Estimate(entity, line.model, line.stage, line.estimator, state, details, line.same)
 
@@ -265,54 +291,26 @@ class Reporter:
             for note in (f"stage {stage}", *(f"{stage} {kind} {line.estimator}" for kind in _BEGUN))
         )
 
-    def with_clocks(self, models: Iterable[int]) -> tuple[Ints, Ints]:
-        """Rows of models, and the clocks of their streams (ms), as arrays."""
-        columns, rows = self._catalog.columns, np.array(list(models), dtype=np.int64)
-        return rows, columns.streams.clock[columns.entities.stream[rows]].astype(np.int64)
+    def clocks_of(self, models: Ints) -> Ints:
+        """By model (row), the clock of its stream (ms)."""
+        columns = self._catalog.columns
+        return columns.streams.clock[columns.entities.stream[models]].astype(np.int64)
 
-    def _coverages(self, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
-        """By entity, the `coverage` of its first message; entities without predictions have none."""
-        streams, entities = self._catalog.columns.streams, self._catalog.columns.entities
-        covered_models = self.covered(rows)
-        if not covered_models:
-            return {}
-        covered = list(covered_models)
-        models, clocks = self.with_clocks(covered_models.values())
-        codes = entities.stream[covered].astype(np.int64)
-        unique, back = np.unique(codes, return_inverse=True)
-        lived = latency.quantiles(self._accounts.latencies, unique)
-        recent = latency.recent_quantiles(self._accounts.latencies, unique)
-        account, places = self._accounts.coverage, back.tolist()
-        columns: dict[str, Iterable[Any]] = {
-            "waiting": account.models.waiting[models].tolist(),
-            "oldest_waiting_ms": coverage_of.oldest(account, models, clocks),
-            "labelled": maturity.labelled(account, models, clocks),
-            "label_latency_ms": map(lived.__getitem__, places),
-            "recent_label_latency_ms": map(recent.__getitem__, places),
-            "unpredicted_labels": streams.unmatched_label[codes].tolist(),
-            "instances_without_predictions": streams.instances_without_predictions[codes].tolist(),
-            "predictions_without_instance": streams.predictions_without_instance[codes].tolist(),
-        }
-        expected = self.of_waiting(models, clocks)
-        coverages: dict[int, dict[str, Any]] = {}
-        for row, code, model, psi, waiting, closes, at_horizon, values in zip(
-            covered, codes.tolist(), models.tolist(), selection.indices(self._accounts.selection, models),
-            expected, streams.at_horizon[codes].tolist(), entities.at_horizon[models].tolist(),
-            zip(*columns.values()),
-        ):  # fmt: skip
-            coverage: dict[str, Any] = dict(zip(columns, values))
-            if closes:
-                coverage["at_horizon"] = at_horizon
-            stream, counts = self._catalog.streams[code], self._accounts.selection
-            if waiting is not None:
-                coverage["waiting_expected"] = waiting.as_message()
-            if stream.config.has_classes:
-                coverage["labelled_by_class"] = selection.shares(counts, model, stream.class_names)
-                coverage["prediction_psi"] = psi
-            if stream.config.segments:
-                coverage["segment_psi"] = self.segment_psi(stream, model)
-            coverages[row] = coverage
-        return coverages
+    def _coverages(self, models: Ints) -> TextPool:
+        """By model (row), the field `coverage`."""
+        catalog = self._catalog
+        clocks = self.clocks_of(models)
+        codes = catalog.columns.entities.stream[models].astype(np.int64)
+        waiting = [
+            None if estimate is None else estimate.as_message()
+            for estimate in self.of_waiting(models, clocks)
+        ]
+        by_segment = [
+            self.segment_psi(stream, model) if stream.config.segments else None
+            for stream, model in zip(map(catalog.streams.__getitem__, codes.tolist()), models.tolist())
+        ]
+        covered_models = CoveredModels(models, codes, clocks, waiting, by_segment)
+        return coverage_texts(catalog, self._accounts, self._class_names, covered_models)
 
     def of_waiting(self, models: Ints, clocks: Ints) -> list[Waiting | None]:
         """Estimates of models' pending predictions, (m,); they are kept as the latest ones."""
@@ -324,17 +322,22 @@ class Reporter:
                 self.waiting[model] = waiting
         return waitings
 
-    def covered(self, rows: Sequence[int]) -> dict[int, int]:
-        """The first of these entities for each model whose messages have `coverage`, with the model's row."""
-        by_model: dict[int, int] = {}
-        models = self._catalog.columns.entities.model
-        for row in rows:
-            entity = self._catalog.entity(row)
-            stream = self._catalog.streams[entity.stream]
-            evaluated = entity.kind == AGE or (entity.kind == MODEL and bool(stream.everywhere))
-            if evaluated and stream.config.coverage:
-                by_model.setdefault(int(models[row]), row)
-        return {row: model for model, row in by_model.items()}
+    def covered(self, rows: Sequence[int]) -> tuple[Ints, Ints]:
+        """The first of these entities for each model whose messages have `coverage`.
+
+        Returns their indices among `rows`, and the rows of their models.
+        """
+        entities, streams = self._catalog.columns.entities, self._catalog.streams
+        kinds, codes = entities.kind[rows], entities.stream[rows]
+        unique, back = np.unique(codes, return_inverse=True)
+        configured = np.array([streams[code].config.coverage for code in unique.tolist()], dtype=np.bool_)
+        evaluated = np.array([bool(streams[code].everywhere) for code in unique.tolist()], dtype=np.bool_)
+        has_coverage = (kinds == AGE) | ((kinds == MODEL) & evaluated[back])
+        indices = np.flatnonzero(has_coverage & configured[back])
+        models = entities.model[rows][indices].astype(np.int64)
+        _, first = np.unique(models, return_index=True)
+        first.sort()
+        return indices[first], models[first]
 
     def segment_psi(self, stream: Stream, model: int) -> dict[str, float]:
         """By key of segments, the stability index of a model's labelled predictions against the unlabelled.

@@ -1,23 +1,25 @@
 """Messages as JSON, written by one compiled loop: most of a message's cost is formatting its numbers.
 
-A message consists of constant texts (its subject), of numbers from tables, and of a rest that the caller
-encodes:
+A message consists of constant texts (its subject), of numbers from tables, and of further fields, which are
+texts that several messages may share:
 
-    {"id":…, HEAD "n":…,"outcomes":…,"ts":…,"measures":{…},"undefined":{…}, REST, ENDING}
+    {"id":…, HEAD "n":…,"outcomes":…,"ts":…,"measures":{…},"undefined":{…}, FIELDS, ENDING}
 
-Messages of a *group* share outcomes, time and rest, such as those of all estimators of one model.
+Messages of a *group* share outcomes and time, such as those of all estimators of one model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.decimals import LONGEST_NUMBER, put_bytes, put_float, put_int
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inlined, kernel
-from prequential.topics.encoding import ID_BYTES, digest_of, fields_of
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, kernel
+from prequential.engine.output.fields import TextPool, as_bytes, put_comma, put_text, size_of
+from prequential.topics.encoding import ID_BYTES, begun_identity, fields_of
 from prequential.topics.outputs import Encoded
 
 #: Bytes of a digest; the first ones are an id.
@@ -26,35 +28,14 @@ _DIGEST = 32
 #: Bytes that are written before they are copied: few enough to stay in the processor's cache.
 _BUFFER = 1 << 18
 
-#: An upper bound of the bytes around names, values, head and rest.
+#: An upper bound of the bytes around names, values, head and fields.
 _AROUND = 256
 
-
-def _text(text: bytes) -> Bytes:
-    return np.frombuffer(text, dtype=np.uint8)
-
-
-_HEX = _text(b"0123456789abcdef")
-_BEGIN, _N, _OUTCOMES, _TS = _text(b'{"id":"'), _text(b',"n":'), _text(b',"outcomes":'), _text(b',"ts":')
-_MEASURES, _UNDEFINED, _REST = _text(b',"measures":{'), _text(b'},"undefined":{'), _text(b"},")
-_QUOTE, _COMMA = _text(b'",'), ord(",")
-
-
-class TextPool(NamedTuple):
-    """Concatenated texts."""
-
-    text: Bytes
-    ends: Ints
-
-    @classmethod
-    def from_texts(cls, texts: Sequence[bytes]) -> TextPool:
-        """Concatenate these texts.
-
-        >>> TextPool.from_texts([b"ab", b"", b"c"]).ends
-        array([2, 2, 3])
-        """
-        ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
-        return cls(_text(b"".join(texts) or b" "), ends)
+_HEX = as_bytes(b"0123456789abcdef")
+_BEGIN, _N, _TS = as_bytes(b'{"id":"'), as_bytes(b',"n":'), as_bytes(b',"ts":')
+_OUTCOMES = as_bytes(b',"outcomes":')
+_MEASURES, _UNDEFINED, _END = as_bytes(b',"measures":{'), as_bytes(b'},"undefined":{'), as_bytes(b"}")
+_QUOTE, _COMMA = as_bytes(b'",'), ord(",")
 
 
 class Vocabulary(NamedTuple):
@@ -106,27 +87,16 @@ class MessageGroups(NamedTuple):
     outcomes: Ints
     ts: Ints
     columns: Ints  # row of `Form.columns`
-    rests: TextPool
 
 
 class MessageTexts(NamedTuple):
-    """By message: the digest of its id, its subject, and the row of its values."""
+    """By message: the digest of its id, its subject, the row of its values, and its further fields."""
 
     digests: Bytes
     heads: TextPool
     rows: Ints
-
-
-@inlined
-def _size(pool: TextPool, index: int) -> int:
-    """Bytes of one of the texts."""
-    return pool.ends[index] - (pool.ends[index - 1] if index else 0)
-
-
-@inlined
-def _put(out: Bytes, position: int, pool: TextPool, index: int) -> int:
-    """Write one of the texts; returns where it ends."""
-    return put_bytes(out, position, pool.text, pool.ends[index] - _size(pool, index), pool.ends[index])
+    texts: TextPool
+    fields: Ints  # (messages, fields) which texts, in their order; -1: none
 
 
 @kernel
@@ -144,7 +114,9 @@ def _write(
         while m >= groups.ends[group]:
             group += 1
         row, chosen = messages.rows[m], columns[groups.columns[group]]
-        size = _size(messages.heads, m) + _size(groups.rests, group)
+        size = size_of(messages.heads, m)
+        for index in messages.fields[m]:
+            size += 1 + (size_of(messages.texts, index) if index >= 0 else 0)
         if position + size + len(chosen) * words.longest + _AROUND > len(out):
             return m
         position = put_bytes(out, position, _BEGIN, 0, len(_BEGIN))
@@ -153,7 +125,7 @@ def _write(
             out[position], out[position + 1] = _HEX[byte >> 4], _HEX[byte & 15]
             position += 2
         position = put_bytes(out, position, _QUOTE, 0, len(_QUOTE))
-        position = _put(out, position, messages.heads, m)
+        position = put_text(out, position, messages.heads, m)
         position = put_bytes(out, position, _N, 0, len(_N))
         position = (
             put_int(out, position, int(values.n[row]))
@@ -165,92 +137,86 @@ def _write(
         position = put_bytes(out, position, _TS, 0, len(_TS))
         position = put_int(out, position, groups.ts[group])
         position = put_bytes(out, position, _MEASURES, 0, len(_MEASURES))
-        begun = position
         for column in chosen:
             if column >= 0 and values.reasons[row, column] == 0:
-                if position > begun:
-                    out[position] = _COMMA
-                    position += 1
-                position = _put(out, position, words.names, column)
+                position = put_comma(out, 0, position)
+                position = put_text(out, position, words.names, column)
                 if words.counts[column] and values.whole[row]:
                     position = put_int(out, position, int(values.values[row, column]))
                 else:
                     position = put_float(out, position, values.values[row, column])
         position = put_bytes(out, position, _UNDEFINED, 0, len(_UNDEFINED))
-        begun = position
         for column in chosen:
             if column >= 0 and values.reasons[row, column] > 0:
-                if position > begun:
-                    out[position] = _COMMA
-                    position += 1
-                position = _put(out, position, words.names, column)
-                position = _put(out, position, words.reasons, values.reasons[row, column])
-        position = put_bytes(out, position, _REST, 0, len(_REST))
-        position = _put(out, position, groups.rests, group)
-        position = _put(out, position, endings, values.ending[row])
+                position = put_comma(out, 0, position)
+                position = put_text(out, position, words.names, column)
+                position = put_text(out, position, words.reasons, values.reasons[row, column])
+        position = put_bytes(out, position, _END, 0, len(_END))
+        for index in messages.fields[m]:
+            if index >= 0:
+                out[position] = _COMMA
+                position = put_text(out, position + 1, messages.texts, index)
+        position = put_text(out, position, endings, values.ending[row])
         ends[m] = position
         m += 1
     return m
 
 
 class Subjects(NamedTuple):
-    """The subjects of messages, by message: the first parts of their ids, and their first fields."""
+    """The subjects of messages: the first parts of their ids, and their first fields, one after the other."""
 
-    digests: list[Any]  # digests that have the first parts of their ids
-    heads: list[bytes]
+    identities: list[bytes]  # by message, see `begun_identity`
+    heads: bytes
+    sizes: Ints  # by message: bytes of `heads`
 
     @classmethod
     def from_fields(cls, abouts: Iterable[dict[str, Any]]) -> Subjects:
         """The subjects of messages, from the fields that name them, in their order."""
         abouts = list(abouts)
-        return cls([digest_of(*fields.values()) for fields in abouts], list(map(fields_of, abouts)))
-
-    def part(self, start: int, stop: int) -> Subjects:
-        """The subjects of messages `start` to `stop` - 1."""
-        return Subjects(self.digests[start:stop], self.heads[start:stop])
+        heads = list(map(fields_of, abouts))
+        sizes = np.fromiter(map(len, heads), np.int64, len(heads))
+        return cls([begun_identity(*fields.values()) for fields in abouts], b"".join(heads), sizes)
 
 
-class Draft:
-    """Messages for `Writer.write`, group by group."""
+class Draft(NamedTuple):
+    """Messages for `Writer.write`.
 
-    def __init__(self) -> None:
-        self._digests: list[bytes] = []  # … by message
-        self._heads: list[bytes] = []
-        self._rows: list[int] = []
-        self.streams: list[str] = []
-        self._groups: list[tuple[int, int, int, int]] = []  # by group: see `MessageGroups`
-        self._rests: list[bytes] = []
+    By group: the stream, which is the record's key; the subjects of its messages; the part of their ids after
+    the subject; outcomes; the label time of the newest one (ms); and the published measures, a number from
+    `Writer.columns`.
+    """
 
-    def add(
-        self, stream: str, subjects: Subjects, numbers: bytes, rows: Iterable[int], outcomes: int, ts: int,
-        columns: int, fields: bytes,
-    ) -> None:  # fmt: skip
-        """Add a group: messages with the same outcome count, time and rest, about the subjects `subjects`.
-
-        `stream` is the record's key, `numbers` the part of their ids after the subject. `rows` has by message
-        the row of its values. `ts` is the label time of the newest outcome (ms), `columns` the published
-        measures (a number from `Writer.columns`), `fields` the JSON after the measures, without braces.
-        """
-        digests = self._digests
-        for begun in subjects.digests:
-            digest = begun.copy()
-            digest.update(numbers)
-            digests.append(digest.digest())
-        self._heads += subjects.heads
-        self._rows += rows
-        self._groups.append((len(self._rows), outcomes, ts, columns))
-        self._rests.append(fields)
-        self.streams += [stream] * len(subjects.heads)
+    streams: Sequence[str]
+    subjects: Sequence[Subjects]
+    numbers: Sequence[bytes]
+    outcomes: Ints
+    ts: Ints
+    columns: Ints
+    rows: Ints  # by message: the row of its values
+    texts: TextPool  # of fields behind the measures, as JSON without braces
+    fields: Ints  # (messages, fields) by message: which texts, in their order; -1: none
 
     def messages(self) -> MessageTexts:
-        """Digests, heads and rows of values of all messages, in the order in which they were added."""
-        digests = np.frombuffer(b"".join(self._digests), dtype=np.uint8)
-        return MessageTexts(digests, TextPool.from_texts(self._heads), np.array(self._rows, dtype=np.int64))
+        """Digests, heads, rows of values and further fields of all messages."""
+        digests = b"".join(
+            [
+                sha256(begun + numbers).digest()
+                for subjects, numbers in zip(self.subjects, self.numbers)
+                for begun in subjects.identities
+            ]
+        )
+        heads = as_bytes(b"".join([subjects.heads for subjects in self.subjects]) or b" ")
+        ends = np.cumsum(np.concatenate([subjects.sizes for subjects in self.subjects]))
+        return MessageTexts(as_bytes(digests), TextPool(heads, ends), self.rows, self.texts, self.fields)
 
     def groups(self) -> MessageGroups:
-        """The groups in the order in which they were added, with the cumulative number of messages."""
-        ends, outcomes, ts, columns = np.array(self._groups, dtype=np.int64).T.copy()
-        return MessageGroups(ends, outcomes, ts, columns, TextPool.from_texts(self._rests))
+        """The groups, with the cumulative number of messages."""
+        ends = np.cumsum([len(subjects.identities) for subjects in self.subjects])
+        return MessageGroups(ends, self.outcomes, self.ts, self.columns)
+
+    def keys(self) -> list[str]:
+        """By message, its stream."""
+        return [stream for stream, subjects in zip(self.streams, self.subjects) for _ in subjects.identities]
 
 
 class Writer:
@@ -264,7 +230,7 @@ class Writer:
         self._numbers: dict[tuple[int, ...], int] = {}
 
     def columns(self, chosen: tuple[int, ...]) -> int:
-        """The number of this choice of columns of values, for `Draft.add`."""
+        """The number of this choice of columns of values, for `Draft.columns`."""
         number = self._numbers.get(chosen)
         if number is None:
             number = self._numbers[chosen] = len(self._numbers)
@@ -277,10 +243,10 @@ class Writer:
 
     def write(self, draft: Draft, values: MessageValues) -> list[Encoded]:
         """The draft's messages, encoded, in order; their rows are those of `values`."""
-        if not draft.streams:
+        if not len(draft.rows):
             return []
         written = self._written(draft.messages(), draft.groups(), values)
-        return list(map(Encoded, repeat(self._topic), draft.streams, written))
+        return list(map(Encoded, repeat(self._topic), draft.keys(), written))
 
     def _written(self, messages: MessageTexts, groups: MessageGroups, values: MessageValues) -> list[bytes]:
         count, first, group = len(messages.rows), 0, 0
