@@ -23,7 +23,6 @@ from prequential.views.wording import comparing
 from test_between_lives import Lives
 from worlds import World
 
-
 DAY = 86_400_000
 
 
