@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inlined, inner, kernel, records
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, records
 from prequential.engine.estimators.declaration import COUNTS, Additions, CountCodes, Payload
 from prequential.engine.estimators.rows import unrevised
 from prequential.engine.estimators.sums import additions, losses
@@ -199,7 +199,7 @@ def find(log: Log, start: int, stop: int, registry: Registry, walk: JointWalk, j
     return stop
 
 
-@inlined
+@inner
 def _note_seen(log: Log, first: int, stop: int, registry: Registry, walk: JointWalk) -> int:
     """Note the entities of one instance, whose rows begin at `first`; returns the row after its last one."""
     entities, seen, end = registry.entities, walk.seen, first
@@ -212,7 +212,7 @@ def _note_seen(log: Log, first: int, stop: int, registry: Registry, walk: JointW
     return end
 
 
-@inlined
+@inner
 def _first_pair(log: Log, row: int, walk: JointWalk) -> int:
     """The first pair whose A is the entity that begins in this row; 0: none."""
     entity, seen = log.entity[row], walk.seen
@@ -220,7 +220,7 @@ def _first_pair(log: Log, row: int, walk: JointWalk) -> int:
     return np.int64(walk.heads[entity]) if begins else 0
 
 
-@inlined
+@inner
 def _rows_needed(log: Log, row: int, walk: JointWalk) -> int:
     """The number of rows that the pairs of this row's entity need at most."""
     pairs, pair, needed = walk.pairs, _first_pair(log, row, walk), 0
@@ -231,7 +231,7 @@ def _rows_needed(log: Log, row: int, walk: JointWalk) -> int:
     return needed
 
 
-@inlined
+@inner
 def _write_pairs(log: Log, row: int, registry: Registry, walk: JointWalk, joint: Joint) -> None:
     """Write the joint outcomes of the pairs of this row's entity."""
     pairs, seen, used = walk.pairs, walk.seen, walk.used

@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Floats, Ints32, inlined, inner, kernel
+from prequential.engine.compiled.kernel import Floats, Ints32, inner, kernel
 from prequential.engine.compiled.pool import find
 from prequential.engine.delay import expected as blocks
 from prequential.engine.delay.calendars import end_of, start_of
@@ -56,7 +56,7 @@ class PeriodPlaces(NamedTuple):
     squares: int
 
 
-@inlined
+@inner
 def places_of_model(block: int, predicted: int, labels: int, bins: int) -> ModelPlaces:
     """The parts of a model's block, which begins at `block`."""
     expired = block + predicted * bins * labels
@@ -65,7 +65,7 @@ def places_of_model(block: int, predicted: int, labels: int, bins: int) -> Model
     return ModelPlaces(block, expired, delays, levels, levels + predicted * labels * blocks.LEVEL)
 
 
-@inlined
+@inner
 def places_of_period(block: int, predicted: int, labels: int, bins: int) -> PeriodPlaces:
     """The parts of a period's block, which begins at `block`."""
     strata, slots = predicted * bins, predicted * SLOTS
@@ -201,7 +201,7 @@ def _update(expected: ExpectedTables, edges: Floats, events: Events, start: int,
     return stop
 
 
-@inlined
+@inner
 def _read(models: ExpectedModels, model: int, events: Events, i: int) -> _Followed:
     """Find the places of an event's classes; a place of -1: the model's blocks have too few."""
     layout, kind = np.int64(models.layout[model]), np.int64(events.kind[i])
@@ -228,7 +228,7 @@ def _read(models: ExpectedModels, model: int, events: Events, i: int) -> _Follow
     return _Followed(kind, j, k, revised, stratum, rank, had, has, weight, predicted, labels, bins)
 
 
-@inlined
+@inner
 def _count_in_model(
     models: ExpectedModels, model: int, faded: Floats, edges: Floats, events: Events, i: int,
     event: _Followed,
@@ -265,7 +265,7 @@ def _count_in_model(
             _fade(faded, places, beyond, event.predicted * SCORE_BINS * event.labels if is_ranked else 0)
 
 
-@inlined
+@inner
 def _add_losses(faded: Floats, sums: int, events: Events, i: int, numbers: bool) -> None:
     """Add an outcome's losses to the sums of its stratum and label: how many, then each loss."""
     faded[sums] += 1.0
@@ -278,7 +278,7 @@ def _add_losses(faded: Floats, sums: int, events: Events, i: int, numbers: bool)
         faded[sums + 2] += events.brier[i]
 
 
-@inlined
+@inner
 def _count_in_period(
     expected: ExpectedTables, model: int, weights: Any, events: Events, i: int, event: _Followed
 ) -> bool:
@@ -314,7 +314,7 @@ def _count_in_period(
     return True
 
 
-@inlined
+@inner
 def _count_in(counts: Ints32, made: int, met: int, expired: int, position: int, event: _Followed) -> None:
     """Count an event in a stratum or slot, which is at `position` in each of these parts of its period."""
     cell = met + position * event.labels
@@ -333,7 +333,7 @@ def _count_in(counts: Ints32, made: int, met: int, expired: int, position: int, 
             counts[cell + event.revised] += 1
 
 
-@inlined
+@inner
 def _more_waiting(event: _Followed) -> int:
     """By how many an event changes the number of pending predictions."""
     if event.kind == WAITS:
@@ -343,7 +343,7 @@ def _more_waiting(event: _Followed) -> int:
     return -1
 
 
-@inlined
+@inner
 def _move_label(sums: Any, cell: int, event: _Followed, amount: float) -> None:
     """Move an amount from the label before a revision, as far as it has one, to the label now."""
     if event.had:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from prequential.engine.compiled import kernel as loops
 from prequential.engine.compiled import pool as pools
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inlined, inner, kernel
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel
 from prequential.engine.compiled.pool import Pool, find, insert
 from prequential.engine.delay import calendars
 from prequential.engine.delay.calendars import UTC, Calendars, Cells
@@ -330,13 +330,13 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
     return stop
 
 
-@inlined
+@inner
 def _is_full(used: Ints, following: Ints32) -> bool:
     """Whether a table of scores has no row left; `following`: its column of next free rows."""
     return used[1] == 0 and used[0] == len(following)
 
 
-@inlined
+@inner
 def _begin_ranks(tables: PeriodTables, row: int) -> None:
     """Give a period a row of `ranks`, in which all are 0."""
     ranks, used = tables.ranks, tables.ranks_used
@@ -351,7 +351,7 @@ def _begin_ranks(tables: PeriodTables, row: int) -> None:
         ranks.counts[own, column] = 0
 
 
-@inlined
+@inner
 def _clear(periods: Periods, row: int) -> None:
     """Begin a period, whose row may have been another's."""
     for column in range(COLUMNS):
@@ -366,7 +366,7 @@ def _clear(periods: Periods, row: int) -> None:
     periods.known[row] = 0
 
 
-@inlined
+@inner
 def _remove_scores(tables: PeriodTables, events: Events, i: int, model: int, row: int) -> None:
     """Remove the scores and the stake of an outcome, which a revision follows, from its period."""
     models, periods, cells = tables.models, tables.periods, tables.cells
@@ -384,7 +384,7 @@ def _remove_scores(tables: PeriodTables, events: Events, i: int, model: int, row
     _count_score(tables, events, i, row, -1)
 
 
-@inlined
+@inner
 def _count_label(tables: PeriodTables, events: Events, i: int, model: int, row: int) -> None:
     """Count a label, or the one that a revision gives, in its period."""
     models, periods, cell_pool, cells = tables.models, tables.periods, tables.cell_pool, tables.cells
@@ -438,7 +438,7 @@ def _count_score(tables: PeriodTables, events: Events, i: int, row: int, sign: i
     tables.ranks.counts[own, place] = max(0, tables.ranks.counts[own, place] + sign)
 
 
-@inlined
+@inner
 def _remove_label(tables: PeriodTables, events: Events, i: int, row: int) -> bool:
     """Remove the label before a revision; returns False if it came before the model had periods.
 
@@ -457,7 +457,7 @@ def _remove_label(tables: PeriodTables, events: Events, i: int, row: int) -> boo
     return True
 
 
-@inlined
+@inner
 def _sums_row(tables: PeriodTables, row: int) -> int:
     """The row of a period's sums; if it has none yet, a free one, in which all are 0."""
     sums, used = tables.sums, tables.sums_used
@@ -477,7 +477,7 @@ def _sums_row(tables: PeriodTables, row: int) -> int:
     return own
 
 
-@inlined
+@inner
 def _cell_key(events: Events, i: int, label: int) -> int:
     """The key of an event's cell with a label: also its prediction and its bits (see `calendars`)."""
     return label << 18 | np.int64(events.prediction[i]) << 2 | np.int64(events.bits[i])

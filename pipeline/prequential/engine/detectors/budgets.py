@@ -39,7 +39,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints32, inlined, inner, kernel, named
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints32, inner, kernel, named
 from prequential.engine.compiled.mathematics import exp
 from prequential.engine.compiled.mathematics import log as ln
 from prequential.engine.detectors.declaration import DECREASE, INCREASE
@@ -319,7 +319,7 @@ NO_LOSS, BINARY, BOUNDED, RATIO = range(4)
 _SOME = 1000.0
 
 
-@inlined
+@inner
 def due(number: int) -> bool:
     """Whether a sequence's thresholds are set at its outcome of this number (from 1): 256, 512, each 1024th.
 

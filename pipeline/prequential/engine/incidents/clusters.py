@@ -27,7 +27,6 @@ from prequential.engine.compiled.kernel import (
     Ints32,
     copy_of_rows,
     grown,
-    inlined,
     inner,
     records,
 )
@@ -115,21 +114,21 @@ def with_places(pool: ClusterPool, blocks: int, cells: int) -> ClusterPool:
     return pool._replace(blocks=grown(pool.blocks, blocks), sums=sums, cells=grown(pool.cells, cells))
 
 
-@inlined
+@inner
 def place_of(pool: ClusterPool, owner: int, k: int) -> int:
     """The row of the owner's k-th cluster, the oldest first."""
     first = pool.lines.first[owner]
     return first + pool.blocks.order[first + k]
 
 
-@inlined
+@inner
 def cells_of(pool: ClusterPool, owner: int, row: int) -> int:
     """Where the cells of a cluster of the owner begin."""
     lines = pool.lines
     return lines.cells[owner] + (row - lines.first[owner]) * lines.width[owner]
 
 
-@inlined
+@inner
 def key_of(ts: int, fixed: int, doubled: int) -> int:
     """The number of the cluster that a time (ms) is in.
 
@@ -143,13 +142,13 @@ def key_of(ts: int, fixed: int, doubled: int) -> int:
     return (day << halvings) + (((ts - day * DAY) << halvings) // DAY)
 
 
-@inlined
+@inner
 def length_of(fixed: int, doubled: int) -> float:
     """The length of a cluster, ms."""
     return float(fixed) if fixed > 0 else DAY / 2.0 ** (HALVINGS - doubled)
 
 
-@inlined
+@inner
 def _count_up_to(pool: ClusterPool, owner: int, key: int) -> int:
     """How many of the owner's clusters have this number or one before it."""
     low, high = 0, np.int64(pool.lines.used[owner])
@@ -216,7 +215,7 @@ def part_for(parts: ClusterPool, owner: int, ts: int, number: int, fixed: int, d
     return _insert(parts, owner, k, key, number)
 
 
-@inlined
+@inner
 def part_length(fixed: int) -> int:
     """The length (ms) of parts of clusters of a configured length (ms); 0: it follows from the data."""
     return max(1, fixed >> PART_HALVINGS) if fixed > 0 else 0
@@ -298,7 +297,7 @@ def _take_out(pool: ClusterPool, owner: int, k: int) -> None:
     pool.lines.used[owner] = used - 1
 
 
-@inlined
+@inner
 def find_cluster(pool: ClusterPool, owner: int, key: int) -> int:
     """The row of the newest cluster with this number or one before it; -1: there is none."""
     count = _count_up_to(pool, owner, key)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.engine.compiled.kernel import inlined, inner
+from prequential.engine.compiled.kernel import inner
 from prequential.engine.compiled.mathematics import exp, log
 
 #: z of the first test: a tail of 1%. A smaller one opens incidents for 10% errors at one outcome an hour.
@@ -66,13 +66,13 @@ class LossSums(NamedTuple):
     products: float  # of each loss and the one before it
 
 
-@inlined
+@inner
 def new_sums() -> LossSums:
     """Sums over no outcome."""
     return LossSums(0.0, 0.0, 0.0, 0.0)
 
 
-@inlined
+@inner
 def added(sums: LossSums, n: float, loss: float, squares: float, products: float) -> LossSums:
     """These sums and those of another cluster."""
     return LossSums(sums.n + n, sums.loss + loss, sums.squares + squares, sums.products + products)

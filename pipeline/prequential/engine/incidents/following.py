@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from prequential.engine.compiled.kernel import Floats, inlined, inner, kernel
+from prequential.engine.compiled.kernel import Floats, inner, kernel
 from prequential.engine.incidents import clusters
 from prequential.engine.incidents import history as layout
 from prequential.engine.incidents.clusters import ClusterPool, cells_of, key_of, length_of, place_of
@@ -206,7 +206,7 @@ def _lacks(history: ClusterHistory, owner: int, pool: int, classes: int, segment
     return False
 
 
-@inlined
+@inner
 def _times(log: Log, i: int, untimed: bool) -> tuple[int, int]:
     """Prediction and label time (ms) of an outcome; where records have no times, its number.
 
@@ -217,7 +217,7 @@ def _times(log: Log, i: int, untimed: bool) -> tuple[int, int]:
     return min(log.ts[i], log.clock[i]), min(log.t1[i], log.clock[i])
 
 
-@inlined
+@inner
 def _outcome(
     history: ClusterHistory, log: Log, i: int, owner: int, positives: Positives, stream: int, untimed: bool
 ) -> bool:
@@ -312,12 +312,12 @@ def _measure(
         history.notes[layout.EXAMPLE_COUNT] += 1
 
 
-@inlined
+@inner
 def _add(pool: ClusterPool, cell: int, by: float) -> None:
     pool.cells[cell] = np.float64(pool.cells[cell]) + by
 
 
-@inlined
+@inner
 def _is_example(history: ClusterHistory, owner: int, row: int, loss: float, binary: bool) -> bool:
     """Whether an outcome is the first bad one of its cluster: wrong, or of a loss above its mean."""
     blocks, sums = history.outcomes.blocks, history.outcomes.sums
@@ -371,7 +371,7 @@ def _in_segment(history: ClusterHistory, owner: int, entity: int) -> bool:
     return True
 
 
-@inlined
+@inner
 def _event(history: ClusterHistory, events: Events, e: int, untimed: bool) -> bool:
     """A prediction was made or got its label; False if there is no room for it.
 

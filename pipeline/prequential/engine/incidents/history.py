@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from prequential.engine.compiled import kernel as loops
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inlined, records
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, records
 from prequential.engine.incidents import clusters
 from prequential.engine.incidents.clusters import FEW_CLUSTERS, ClusterPool, laid_out, new_pool
 from prequential.engine.incidents.lasting import Scratch, new_scratch
@@ -169,13 +169,13 @@ def columns(classes: int, segments: int) -> int:
     return CLASSES + PER_CLASS * classes + PER_SEGMENT * segments
 
 
-@inlined
+@inner
 def column_of_segment(classes: int, segment: int) -> int:
     """The first column of a segment among those of a cluster."""
     return CLASSES + PER_CLASS * classes + PER_SEGMENT * segment
 
 
-@inlined
+@inner
 def latency_column(latency: int) -> int:
     """The column of a label latency (ms)."""
     remaining, column = latency >> _SHORTEST_BITS, 0
@@ -185,7 +185,7 @@ def latency_column(latency: int) -> int:
     return column
 
 
-@inlined
+@inner
 def class_column(code: int, classes: int) -> int:
     """The place of a class's columns, among so many."""
     return min(max(code, 0), classes - 1)

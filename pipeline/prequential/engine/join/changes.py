@@ -11,7 +11,7 @@ consumers remove what they added. Baselines keep the labels that they saw, and t
 from __future__ import annotations
 
 import numpy as np
-from prequential.engine.compiled.kernel import inlined, inner
+from prequential.engine.compiled.kernel import inner
 from prequential.engine.join import scoring
 from prequential.engine.join.completing import complete_late, drop_late, remember_numbers
 from prequential.engine.join.expiry import (
@@ -40,7 +40,7 @@ from prequential.engine.tables.streams import (
 )
 
 
-@inlined
+@inner
 def take_instance(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> int:
@@ -89,7 +89,7 @@ def _note_instance(rows: Rows, i: int, registry: Registry, store: Store, stream:
         store.marks.propensity[slot, 0] = rows.propensity[i]
 
 
-@inlined
+@inner
 def take_prediction(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> int:
@@ -209,7 +209,7 @@ def _take_labels_baselines(registry: Registry, store: Store, stream: int, slot: 
         scoring.see_less(store, stream, prediction, store.labels.t1[label])
 
 
-@inlined
+@inner
 def _add_prediction(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> int:
@@ -351,7 +351,7 @@ def _corrected(rows: Rows, i: int, registry: Registry, stream: int) -> int:
     return best
 
 
-@inlined
+@inner
 def take_label(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> int:
@@ -423,7 +423,7 @@ def _withdraw(i: int, registry: Registry, store: Store, logs: Logs, stream: int,
     return NOTHING
 
 
-@inlined
+@inner
 def _first_label(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> int:

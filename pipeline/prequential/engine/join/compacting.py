@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from prequential.engine.compiled.ids import remove
-from prequential.engine.compiled.kernel import inlined, inner
+from prequential.engine.compiled.kernel import inner
 from prequential.engine.join.expiry import NOTHING, drop_label
 from prequential.engine.join.outcome_rows import LOW
 from prequential.engine.tables import store as stores
@@ -26,7 +26,7 @@ _BASE = 21
 _NONE, _HAS_INSTANCE = _BASE - 1, 1 << 31
 
 
-@inlined
+@inner
 def compacted(registry: Registry, store: Store, stream: int, slot: int, deadline: int) -> bool:
     """Move an instance that was just settled to a compact row, if it fits; its slot is free then."""
     codes = _codes_of(registry, store, stream, slot)
@@ -156,7 +156,7 @@ def _codes_of(registry: Registry, store: Store, stream: int, slot: int) -> int:
     return codes if codes < 0 or version == stores.NO_VERSION else codes | _HAS_INSTANCE
 
 
-@inlined
+@inner
 def _with_class(codes: int, code: int) -> int:
     """The codes and one more class; -1 if one has no place."""
     if codes < 0 or (code >= _NONE and code != stores.NO_CLASS):
@@ -164,7 +164,7 @@ def _with_class(codes: int, code: int) -> int:
     return codes * _BASE + min(np.int64(code), _NONE)
 
 
-@inlined
+@inner
 def _class_at(codes: int, position: int) -> int:
     """The class at a place among the codes."""
     code = (codes & (_HAS_INSTANCE - 1)) // _BASE**position % _BASE

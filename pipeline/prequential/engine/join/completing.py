@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prequential.engine.compiled.kernel import inlined, inner
+from prequential.engine.compiled.kernel import inner
 from prequential.engine.join import outcome_rows as outcomes
 from prequential.engine.join.outcome_rows import Origin
 from prequential.engine.join.scoring import find_baseline, note_stake, score
@@ -46,7 +46,7 @@ def _note_version(registry: Registry, store: Store, model: int, number: int, fir
             entities.version[model], entities.version_since[model] = version, number
 
 
-@inlined
+@inner
 def _complete_model(
     registry: Registry, store: Store, logs: Logs, origin: Origin, model: int, first: int
 ) -> None:
@@ -163,7 +163,7 @@ def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, p
     score(logs.events, row, registry, store, stream, slot, prediction, y)
 
 
-@inlined
+@inner
 def complete(registry: Registry, store: Store, logs: Logs, origin: Origin) -> None:
     """Write all outcomes of an instance whose label has just met its predictions.
 
@@ -208,7 +208,7 @@ def complete_late(registry: Registry, store: Store, logs: Logs, origin: Origin, 
     _complete_ages(registry, store, logs, origin, model, prediction)
 
 
-@inlined
+@inner
 def remember_numbers(registry: Registry, store: Store, first: int) -> None:
     """Store the numbers of the models' outcomes, by which revisions find them."""
     predictions = store.predictions
@@ -284,7 +284,7 @@ def separates(registry: Registry, store: Store, logs: Logs, stream: int, slot: i
 # ---- the label meets them
 
 
-@inlined
+@inner
 def drop_late(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, t1: int) -> None:
     """Drop predictions made after the label; they count as late."""
     predictions = store.predictions
@@ -341,7 +341,7 @@ def _first_in_time(predictions: Predictions, first: int, prediction: int, t1: in
     return True
 
 
-@inlined
+@inner
 def settle(registry: Registry, store: Store, logs: Logs, origin: Origin) -> None:
     """Let an instance's label meet all pending predictions."""
     streams, instances, predictions = registry.streams, store.instances, store.predictions

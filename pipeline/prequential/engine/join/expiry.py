@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 from prequential.engine.compiled.ids import AHEAD, Ids, entry_at, remove, text_at
-from prequential.engine.compiled.kernel import inlined, inner
+from prequential.engine.compiled.kernel import inner
 from prequential.engine.join.completing import drop_late, lacks_segment, separates, settle
 from prequential.engine.join.outcome_rows import Origin, first_with_segments, is_first_of_model, segment_row
 from prequential.engine.join.scoring import note_value
@@ -168,7 +168,7 @@ def _ends_before(links: Links, ids: Ids, instance: int, other_instance: int) -> 
 _MOST_LEAD, _HORIZON_BY_LEAD = 3_600_000, 10
 
 
-@inlined
+@inner
 def lead_of(registry: Registry, stream: int) -> int:
     """The time (ms) by which one record may move the stream's clock beyond its own record time."""
     return min(_MOST_LEAD, registry.streams.horizon[stream] // _HORIZON_BY_LEAD)
@@ -348,7 +348,7 @@ def _expire(registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 NOTHING, MEETS = -(1 << 62), -(1 << 62) + 1
 
 
-@inlined
+@inner
 def run_until(registry: Registry, store: Store, stream: int, slot: int, deadline: int) -> None:
     """The instance's present state ends once the clock is above `deadline`."""
     if store.links.bucket[slot]:
@@ -356,7 +356,7 @@ def run_until(registry: Registry, store: Store, stream: int, slot: int, deadline
     stores.schedule(store.wheels, store.links, stream, slot, deadline, registry.streams.wheel[stream])
 
 
-@inlined
+@inner
 def count_late_label(registry: Registry, logs: Logs, stream: int, beyond: int) -> None:
     """Count a label that came `beyond` ms after the horizon of its instance."""
     registry.streams.late_label[stream] += 1

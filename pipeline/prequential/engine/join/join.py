@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from prequential.engine.compiled.ids import AHEAD, LOW, find_hashed, find_or_add_hashed, warm
-from prequential.engine.compiled.kernel import inlined, inner, kernel
+from prequential.engine.compiled.kernel import inner, kernel
 from prequential.engine.join import changes
 from prequential.engine.join.compacting import compact_again, compacted, expand
 from prequential.engine.join.completing import lacks_segment, separates, settle, wants
@@ -117,7 +117,7 @@ def join(
     return stop, log.DONE
 
 
-@inlined
+@inner
 def read_ahead(rows: Rows, store: Store, first: int, last: int) -> int:
     """Hash the ids of these rows, and read their data ahead, so that they are in the cache when needed.
 
@@ -139,7 +139,7 @@ def read_ahead(rows: Rows, store: Store, first: int, last: int) -> int:
 # ---- the clock
 
 
-@inlined
+@inner
 def _clock_at(rows: Rows, i: int, registry: Registry, stream: int) -> int:
     """The stream's clock once a row is processed: it never goes back, nor far ahead of the row's time."""
     streams = registry.streams
@@ -147,7 +147,7 @@ def _clock_at(rows: Rows, i: int, registry: Registry, stream: int) -> int:
     return max(clock, streams.clock[stream]) if streams.started[stream] else clock
 
 
-@inlined
+@inner
 def _set_clock(streams: Streams, stream: int, clock: int) -> None:
     """Set a stream's clock, which its first record starts."""
     if not streams.started[stream]:
@@ -158,7 +158,7 @@ def _set_clock(streams: Streams, stream: int, clock: int) -> None:
     streams.clock[stream] = clock
 
 
-@inlined
+@inner
 def _expire(registry: Registry, store: Store, logs: Logs, stream: int, i: int) -> int:
     """Let a stream's due instances expire before row i; returns DONE, or why the join must stop before it."""
     why = expire_states(registry, store, logs, stream, i)
@@ -170,13 +170,13 @@ def _expire(registry: Registry, store: Store, logs: Logs, stream: int, i: int) -
 # ---- before anything changes
 
 
-@inlined
+@inner
 def _slot_of(rows: Rows, i: int, store: Store, stream: int) -> int:
     """The slot of a row's instance; 0: it has none."""
     return find_hashed(store.ids, rows.hashes[i], stream, rows.text, rows.starts[i], rows.starts[i + 1])
 
 
-@inlined
+@inner
 def _too_many(
     rows: Rows, i: int, store: Store, stream: int, slot: int, clock: int, most: int, registry: Registry
 ) -> bool:
@@ -190,7 +190,7 @@ def _too_many(
     return not changes.repeats(rows, i, registry, store, stream, slot)
 
 
-@inlined
+@inner
 def _lacks(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int, row: int
 ) -> int:
@@ -214,7 +214,7 @@ def _lacks(
     return log.DONE
 
 
-@inlined
+@inner
 def _withdraws(rows: Rows, i: int) -> bool:
     """Whether a row is a label that withdraws the one before."""
     return rows.kind[i] == LABEL and rows.label[i] == stores.NO_CLASS
@@ -250,7 +250,7 @@ def _key(rows: Rows, i: int, registry: Registry, stream: int) -> np.uint64:
 # ---- the change
 
 
-@inlined
+@inner
 def _is_dropped(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, clock: int
 ) -> bool:
@@ -267,7 +267,7 @@ def _is_dropped(
     return False
 
 
-@inlined
+@inner
 def _take(rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> int:
     """Let a row change its instance; returns the instance's new deadline, NOTHING or MEETS."""
     if rows.kind[i] == INSTANCE:
@@ -277,7 +277,7 @@ def _take(rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stre
     return changes.take_label(rows, i, registry, store, logs, stream, slot)
 
 
-@inlined
+@inner
 def _add_instance(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, row: int
 ) -> int:

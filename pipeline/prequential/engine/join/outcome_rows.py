@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from prequential.engine.compiled.kernel import inlined, inner
+from prequential.engine.compiled.kernel import inner
 from prequential.engine.detectors.budgets import due
 from prequential.engine.join.scoring import estimate_of, note_stake, score, weigh
 from prequential.engine.tables.logs import OUTCOMES, REVISED, Logs, add_event
@@ -171,7 +171,7 @@ class Outcome(NamedTuple):
     kind: int
 
 
-@inlined
+@inner
 def outcome_of(entity: int, number: int, predictor: int, old: int, judged: int, kind: int) -> Outcome:
     """An outcome with 64-bit numbers: several widths would make numba compile loops for several types."""
     return Outcome(entity, number, predictor, old, judged, kind)
@@ -197,7 +197,7 @@ def put(
     _put(registry, store, logs, origin, outcome, position, prediction)
 
 
-@inlined
+@inner
 def write_here(
     registry: Registry, store: Store, logs: Logs, origin: Origin, outcome: Outcome, model: int, first: int
 ) -> None:
@@ -220,7 +220,7 @@ def write_here(
         _put(registry, store, logs, origin, outcome, position, chosen)
 
 
-@inlined
+@inner
 def _put(
     registry: Registry, store: Store, logs: Logs, origin: Origin, outcome: Outcome, position: int,
     prediction: int,
@@ -462,7 +462,7 @@ def _judged(predictions: Predictions, prediction: int, at_first: int, kind: int)
     return predictions.judged[prediction] - 1 if alone else at_first
 
 
-@inlined
+@inner
 def _again(
     registry: Registry, entity: int, number: int, predictor: int, old: int, judged: int, kind: int
 ) -> Outcome:

@@ -26,7 +26,7 @@ from prequential.engine.measures.declaration import (
     Result,
     measure,
 )
-from prequential.engine.measures.per_class import ClassCells, Positives, present
+from prequential.engine.measures.per_class import ClassCells, Positives, clear_class, present
 from prequential.engine.tables import outcomes
 from prequential.engine.tables.outcomes import JointCells
 
@@ -60,9 +60,8 @@ def sum_labels(
     predicted one instead, in n-fold counts.
     """
     first, k, members = positives.first[positives.owner[sequence]], len(c.labels), positives.members
-    for column in by_label:
-        for i in range(len(column)):
-            column[i] = 0.0
+    for i in range(len(by_label.labels)):
+        clear_class(by_label, i)
     both = missed = false = overlap = 0.0
     index = 0
     for y in range(k):

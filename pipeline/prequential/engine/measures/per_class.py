@@ -147,6 +147,13 @@ class ClassCells(NamedTuple):
     other_predictions: Floats
 
 
+@inner
+def clear_class(cells: ClassCells, i: int) -> None:
+    """Set all counts of a class to 0."""
+    cells.labels[i] = cells.predictions[i] = cells.hits[i] = cells.missed[i] = 0.0
+    cells.false[i] = cells.neither[i] = cells.other_labels[i] = cells.other_predictions[i] = 0.0
+
+
 class Binary(NamedTuple):
     """One class, the positive one, against all others (2019 paper, table I)."""
 

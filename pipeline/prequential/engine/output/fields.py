@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from prequential.engine.compiled.decimals import LONGEST_NUMBER, put_bytes, put_float, put_int
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inlined, kernel
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner, kernel
 
 #: A whole number, or the index of a text, that a row doesn't have: its field is left out.
 ABSENT = np.iinfo(np.int64).min
@@ -57,13 +57,13 @@ def as_bytes(text: bytes) -> Bytes:
     return np.frombuffer(text, dtype=np.uint8)
 
 
-@inlined
+@inner
 def size_of(pool: TextPool, index: int) -> int:
     """Bytes of one of the texts."""
     return pool.ends[index] - (pool.ends[index - 1] if index else 0)
 
 
-@inlined
+@inner
 def put_text(out: Bytes, position: int, pool: TextPool, index: int) -> int:
     """Write one of the texts; returns where it ends."""
     return put_bytes(out, position, pool.text, pool.ends[index] - size_of(pool, index), pool.ends[index])
@@ -79,7 +79,7 @@ class _Columns(NamedTuple):
     texts: TextPool
 
 
-@inlined
+@inner
 def put_comma(out: Bytes, begin: int, position: int) -> int:
     """Write a comma, unless an object, or the text that begins at `begin`, has no field yet."""
     if position > begin and out[position - 1] != _BEGIN:
