@@ -61,7 +61,11 @@ from prequential.topics.errors import UsageError
 from prequential.topics.messages import Instance, Label, Prediction
 from prequential.topics.outputs import COMMON_FIELDS, Alarm, Comparison, Incident, Metrics
 
-PAGES = Path(__file__).parents[1] / "docs" / "reference"
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # also where this file is run as a program
+from tests import site_texts  # noqa: E402
+
+PAGES = ROOT / "docs" / "reference"
 
 _PART = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -549,4 +553,8 @@ if __name__ == "__main__":
         text = path.read_text(encoding="utf-8")
         if written(text) != text:
             path.write_text(written(text), encoding="utf-8")
+            print(f"written: {path.name}", file=sys.stderr)
+    for path, content in site_texts.texts().items():
+        if not path.exists() or path.read_text(encoding="utf-8") != content:
+            path.write_text(content, encoding="utf-8")
             print(f"written: {path.name}", file=sys.stderr)

@@ -71,6 +71,15 @@ def test_the_library_leaves_the_environment_alone() -> None:
     )  # fmt: skip
 
 
+def test_the_command_for_agents_loads_the_protocol_only_when_it_runs() -> None:
+    """Its help, and all else, work without the extra."""
+    code = "import sys, prequential.cli.main as program; program.main(['mcp', '--help'])"
+    heavy = "'mcp', 'mcp.server', 'starlette', 'uvicorn', 'pydantic'"
+    ending = f"print([name for name in ({heavy}) if name in sys.modules])"
+    said = python(f"try:\n    {code}\nexcept SystemExit:\n    {ending}")
+    assert said.splitlines()[-1] == "[]"
+
+
 @pytest.mark.parametrize(("given", "used"), [({}, "1"), ({"OPENBLAS_NUM_THREADS": "3"}, "3")])
 def test_the_program_has_no_threads_that_wait_for_matrices(given: dict[str, str], used: str) -> None:
     """OpenBLAS starts them when numpy is imported, so it must be set by then; the user's setting wins."""

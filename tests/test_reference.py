@@ -22,7 +22,7 @@ from prequential.engine.measures.declaration import REASONS
 from prequential.engine.measures.registry import MEASURES, NAMES
 from prequential.views.wording.measures import COLUMNS, COMPARED
 
-from tests import prose, reference
+from tests import prose, reference, site_texts
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.stem: path.read_text("utf-8") for path in sorted(reference.PAGES.glob("*.md"))}
@@ -36,6 +36,20 @@ def test_generated_parts_are_current(name: str) -> None:
 
 def test_the_arguments_of_evaluate_are_current() -> None:
     assert reference.arguments() == reference.ARGUMENTS.read_text("utf-8"), "run `python tests/reference.py`"
+
+
+@pytest.mark.parametrize("path", [site_texts.LLMS, site_texts.TERMS], ids=lambda path: path.name)
+def test_texts_made_of_pages_are_current(path: Path) -> None:
+    assert path.read_text("utf-8") == site_texts.texts()[path], "run `python tests/reference.py`"
+
+
+def test_llms_txt_leads_to_every_page_with_its_first_sentence() -> None:
+    text = site_texts.LLMS.read_text("utf-8")
+    linked = re.findall(r"^- \[[^\]]+\]\(([\w/-]+)\.html\)(.*)$", text, re.MULTILINE)
+    docs = ROOT / "docs"
+    pages = {path.relative_to(docs).with_suffix("").as_posix() for path in docs.rglob("*.md")}
+    assert sorted(page for page, _ in linked) == sorted(pages | {"index", "contributing", "changelog"})
+    assert text.startswith("# prequential\n\n> ")
 
 
 def rows(page: str, title: str = "") -> list[list[str]]:

@@ -19,7 +19,7 @@ from prequential.views.wording.console import complain, flush, printable_lines
 _COMMANDS = (
     "demo", "worker", "ingest", "notify", "compile", "topics", "config", "broker", "produce", "dead-letters",
     "replay", "verify", "detectors", "calibrate", "watch", "status", "explain", "mark", "dashboard", "report",
-    "archive", "schema",
+    "mcp", "archive", "schema",
 )  # fmt: skip
 
 #: The files of commands that have none of their own; the function `add_COMMAND_parser` adds such a command.
