@@ -1,0 +1,179 @@
+"""What must hold when a world has ended."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from prequential.engine.shard import Shard
+from prequential.offline.replay.from_topics import replay_topics
+from prequential.runtime.worker.journal import decode_entry
+from prequential.topics.encoding import encode
+from prequential.topics.outputs import Alarm, Encoded, Incident
+from prequential.topics.specs import (
+    COMPARISONS,
+    DEAD_LETTERS,
+    DISPARITIES,
+    DRIFT_ALARMS,
+    INCIDENTS,
+    JOURNAL,
+    METRICS,
+)
+from rich.progress import Progress
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+OUTPUTS = (METRICS, COMPARISONS, DISPARITIES, DRIFT_ALARMS, INCIDENTS)
+
+
+def check(world: World) -> None:
+    """Raise Broken for the first property that does not hold."""
+    _nothing_failed(world)
+    published = _published(world)
+    _each_once(published)
+    _journal_counts(world)
+    _as_replayed(world, published)
+
+
+def _broken(why: str) -> Exception:
+    from tests.simulation.world import Broken
+
+    return Broken(why)
+
+
+def _nothing_failed(world: World) -> None:
+    """No worker has met an error that it does not expect; the loop has none to report."""
+    for line in world.story.lines:
+        if line.text.startswith("critical: "):
+            raise _broken(f"{line.who}: {line.text}")
+        if line.text.startswith("warning: looks wrong"):
+            raise _broken(f"{line.who} finds a mistake where there is none: {line.text}")
+    for error in world.loop.errors:
+        raise _broken(f"the event loop reports {error.get('message')}: {error.get('exception')!r}")
+
+
+def _committed(world: World, topic: str) -> list[tuple[int, Any]]:
+    """The committed entries of a topic, with their partitions."""
+    logs = world.cluster.topics.get(world.config.kafka.topic(topic), [])
+    return [(log.number, entry) for log in logs for entry in log.read(0, log.stable_end, committed=True)]
+
+
+def _published(world: World) -> Counter[tuple[str, int, bytes]]:
+    """The messages that read_committed readers have got: topic, partition and content."""
+    found: Counter[tuple[str, int, bytes]] = Counter()
+    for topic in OUTPUTS:
+        for partition, entry in _committed(world, topic):
+            found[topic, partition, entry.record.value] += 1
+    return found
+
+
+def _each_once(published: Counter[tuple[str, int, bytes]]) -> None:
+    ids: dict[tuple[str, str], bytes] = {}
+    for (topic, partition, value), times in published.items():
+        if times > 1:
+            raise _broken(f"{topic}/{partition}: published {times} times: {value[:200]!r}")
+        message = json.loads(value)
+        key = topic, f"{message['id']} {message.get('revision', '')}"
+        if key in ids:
+            raise _broken(f"{topic}: two contents of one id: {ids[key][:300]!r} and {value[:300]!r}")
+        ids[key] = value
+
+
+def _journal_counts(world: World) -> None:
+    """The entries of each journal are numbered without gaps or repetitions."""
+    numbers: dict[int, list[int]] = {}
+    for partition, entry in _committed(world, JOURNAL):
+        numbers.setdefault(partition, []).append(decode_entry(entry.record.value).number)
+    for partition, own in numbers.items():
+        if own != list(range(1, len(own) + 1)):
+            raise _broken(f"journal {partition}: its entries have the numbers {own}")
+
+
+def _as_replayed(world: World, published: Counter[tuple[str, int, bytes]]) -> None:
+    """What was published is what a replay makes of the topics, and each label counts once."""
+    replayed: Counter[tuple[str, int, bytes]] = Counter()
+    last: Counter[tuple[str, int, bytes]] = Counter()
+    letters: Counter[tuple[int, int, int]] = Counter()
+    current: list[tuple[str, int, bytes]] = []
+
+    def put(output: Any) -> None:
+        if isinstance(output, Encoded):
+            current.append((output.topic, 0, output.json))
+        elif isinstance(output, (Alarm, Incident)):
+            topic = DRIFT_ALARMS if isinstance(output, Alarm) else INCIDENTS
+            current.append((topic, 0, encode(output)))
+
+    def dead(letter: Any, partition: int, *_: Any) -> None:
+        letters[partition, letter.kind, letter.offset] += 1
+
+    def ended(shard: Shard) -> None:
+        for topic, _, value in current:
+            replayed[topic, shard.partition, value] += 1
+        current.clear()
+
+    with Progress(disable=True) as progress:
+        world.run_thread(lambda: replay_topics(world.config, put, dead, progress, ended))
+    missing, extra = published - replayed, replayed - published
+    for topic, partition, value in extra:
+        if topic in (METRICS, COMPARISONS, DISPARITIES):  # perhaps of the replay's last set
+            last[topic, partition, value] += 1
+    del extra
+    if missing:
+        topic, partition, value = next(iter(missing))
+        raise _broken(
+            f"{topic}/{partition}: {len(missing)} messages were published that a replay does not make; "
+            f"the first: {value[:400]!r}"
+        )
+    _nothing_is_missing(world, replayed - published)
+    published_letters: Counter[tuple[int, int, int]] = Counter()
+    for _, entry in _committed(world, DEAD_LETTERS):
+        headers = dict(entry.record.headers)
+        published_letters[tuple(headers.values())] += 1  # type: ignore[index]
+    if any(times > 1 for times in published_letters.values()):
+        raise _broken(f"a dead letter was published twice: {published_letters.most_common(1)}")
+    if len(published_letters) != len(letters):
+        raise _broken(f"{len(published_letters)} dead letters were published, a replay makes {len(letters)}")
+    _labels_count_once(world, replayed)
+
+
+def _nothing_is_missing(world: World, extra: Counter[tuple[str, int, bytes]]) -> None:
+    """What only the replay has is its last set: at most one message of each sequence."""
+    sequences: Counter[tuple[Any, ...]] = Counter()
+    for topic, partition, value in extra:
+        if topic not in (METRICS, COMPARISONS, DISPARITIES):
+            raise _broken(f"{topic}/{partition}: never published: {value[:400]!r}")
+        message = json.loads(value)
+        names = ("stream", "model", "against", "segment", "stage", "estimator", "loss", "key", "measure")
+        sequences[(topic, *(message.get(name) for name in names))] += 1
+        if "period" in message:
+            raise _broken(f"{topic}/{partition}: a period was never published: {value[:400]!r}")
+    for sequence, times in sequences.items():
+        if times > 1:
+            raise _broken(f"{times - 1} messages of {sequence} were never published")
+
+
+def _labels_count_once(world: World, replayed: Counter[tuple[str, int, bytes]]) -> None:
+    """Each instance with a prediction and a label is an outcome, unless the prediction came too late."""
+    outcomes: dict[tuple[str, str, str], int] = {}
+    late: dict[tuple[str, str], int] = {}
+    for topic, _, value in replayed:
+        if topic == METRICS:
+            message = json.loads(value)
+            if "period" in message or message["segment"] is not None:
+                continue
+            model = message["stream"], message["model"]
+            sequence = *model, message["stage"]
+            outcomes[sequence] = max(outcomes.get(sequence, 0), message["outcomes"])
+            late[model] = max(late.get(model, 0), message["counts"]["late"])
+    for (stream, model, stage), count in outcomes.items():
+        expected = world.plan.outcomes.get((stream, model), 0)
+        if not expected - late[stream, model] <= count <= expected:
+            raise _broken(
+                f"{stream}/{model} has {count} outcomes ({stage}), and {late[stream, model]} late predictions: "
+                f"expected {expected}"
+            )
+    silent = {key for key, count in world.plan.outcomes.items() if count} - {key[:2] for key in outcomes}
+    if silent:
+        raise _broken(f"no messages about {sorted(silent)}")

@@ -1,0 +1,381 @@
+"""A world: workers on a model of Kafka, a stream of records, and faults, all from one seed.
+
+1. Plan the world (`plan.py`).
+2. Begin: topics, workers with a supervisor that starts them again, and whatever writes the inputs.
+3. Faults come at their times. Then they end: the network is well, and all processes may run.
+4. Wait until the workers have evaluated and published everything, which has a limit of time.
+5. Stop the workers, replay the topics, and check the properties (`properties.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from prequential.configuration.settings.model import Config
+from prequential.runtime.worker import app as worker_app
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.specs import INPUTS, topic_specs
+from tests.simulation import clients, machine
+from tests.simulation.broker import Cluster, Record
+from tests.simulation.loop import Process, SimulatedLoop, Stalled, current_process
+from tests.simulation.network import Network
+from tests.simulation.plan import Fault, Plan, Send, plan_of
+from tests.simulation.story import Story
+
+#: Simulated seconds within which workers must have published everything once faults have ended. That is the
+#: longest of their timeouts (a transaction, twice), a session, and as much again for what they repeat.
+SETTLES = 120.0
+
+#: Simulated seconds within which a worker must stop.
+_STOPS = 60.0
+
+#: Simulated seconds between two looks of the supervisor, and of whoever waits for the workers.
+_LOOK_SECONDS = 0.25
+
+
+class Broken(AssertionError):
+    """A property does not hold in a world."""
+
+
+class SimulatedWorker:
+    """A worker's process, and the worker itself once it has been made."""
+
+    def __init__(self, world: World, name: str, config: Config, *, rebuild: bool = False) -> None:
+        self.process = Process(world.loop, name)
+        self._world = world
+        self.process.start(self._main(config, rebuild))
+
+    async def _main(self, config: Config, rebuild: bool) -> None:
+        try:
+            await worker_app._main(config, rebuild, None)
+        except (WorkError, UsageError) as error:
+            self._world.story.tell(f"ends: {error}")
+            self.process.end(1)
+        except Exception as error:
+            self._world.story.tell(f"critical: {error!r}")
+            self._world.failures.append(error)
+            self.process.end(1)
+
+    @property
+    def worker(self) -> worker_app.Worker | None:
+        """The worker, once its process has made it."""
+        return self.process.program  # type: ignore[no-any-return]
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs, or is paused."""
+        return self.process.is_alive
+
+
+class World:
+    """One world; `run` raises Broken if a property does not hold."""
+
+    def __init__(self, seed: int, change: Callable[[Plan], Plan] = lambda plan: plan) -> None:
+        self.seed = seed
+        self.plan = change(plan_of(seed))
+        self.loop = SimulatedLoop(seed, shuffles=self.plan.shuffles)
+        self.cluster, self.network = Cluster(self.loop), Network(self.loop)
+        self.story = Story(self.loop.time, self._who)
+        self.cluster.tell = lambda line: self.story.tell(line, "broker")
+        self.random = random.Random(f"faults {seed}")
+        self.config = self.plan.config
+        self.workers: dict[int, SimulatedWorker] = {}
+        self._restart_at: dict[int, float] = {}
+        self._lives = 0
+        self.is_supervised = True
+        self.rebuilds = False
+        self.failures: list[BaseException] = []
+
+    def _who(self) -> str:
+        process = current_process.get()
+        return "world" if process is None else process.name
+
+    def run(self) -> World:
+        """Live through the world, and check its properties."""
+        from tests.simulation import properties
+
+        clients.surroundings.append(clients.Surroundings(self.cluster, self.network))
+        try:
+            with machine.simulated(self.story.tell):
+                self._run(self._live())
+                properties.check(self)
+        finally:
+            for worker in self.workers.values():
+                worker.process.end()
+                worker.process._reap()
+            clients.surroundings.pop()
+        return self
+
+    def _run(self, work: Any, seconds: float = 3_600.0) -> None:
+        task = self.loop.create_task(work)
+        try:
+            if not self.loop.run_until(task.done, self.loop.time() + seconds):
+                raise Broken(f"the world goes on after {seconds:g} simulated seconds")
+        except Stalled:
+            raise Broken("nothing goes on any more") from None
+        task.result()
+
+    def run_thread(self, call: Callable[[], Any], seconds: float = 600.0) -> Any:
+        """Run what blocks, in a process of its own; returns its result."""
+        process = Process(self.loop, "reader")
+        ends: list[Any] = []
+
+        def main() -> None:
+            try:
+                ends.append((call(), None))
+            except Exception as error:
+                ends.append((None, error))
+
+        process.start_thread(main)
+        if not self.loop.run_until(lambda: bool(ends), self.loop.time() + seconds):
+            raise Broken(f"{call} has not ended")
+        process.end()
+        result, error = ends[0]
+        if error is not None:
+            raise error
+        return result
+
+    # ---- the course of the world
+
+    async def _live(self) -> None:
+        plan, kafka = self.plan, self.config.kafka
+        specs = topic_specs(
+            kafka, self.config.longest_horizon, wide=bool(self.config.wide),
+            disparity=self.config.finds_disparity,
+        )  # fmt: skip
+        for spec in specs:
+            self.cluster.create(spec.name, kafka.partitions, spec.configs)
+        supervisor = asyncio.ensure_future(self._supervise())
+        sending = asyncio.ensure_future(self._send(plan.sends))
+        for fault in plan.faults:
+            await self._until(fault.time)
+            await self._strike(fault)
+        await sending
+        self.calm()
+        await self._settled()
+        self.is_supervised = False
+        supervisor.cancel()
+        await self._stop()
+
+    async def _until(self, seconds: float) -> None:
+        """Wait until so many seconds since the beginning."""
+        await asyncio.sleep(max(0.0, self.story._began + seconds - self.loop.time()))
+
+    async def _send(self, sends: Sequence[Send]) -> None:
+        for send in sends:
+            await self._until(send.time)
+            place = self.config.kafka.topic(send.topic), send.partition
+            if send.in_transaction is None:
+                self.cluster.append(place, [Record(send.key, send.value, send.headers)])
+            else:
+                self._send_in_transaction(place, send)
+
+    def _send_in_transaction(self, place: tuple[str, int], send: Send) -> None:
+        """Begin a producer's transaction, which is decided later."""
+        assert send.in_transaction is not None
+        name = f"producer-{send.topic}-{send.partition}-{send.time}"
+        code, known, epoch = self.cluster.init_producer(name, 60_000)
+        assert known is not None, code
+        self.cluster.add_partition(known, epoch, place)
+        record = Record(send.key, send.value, send.headers)
+        self.cluster.produce(known, epoch, place, 0, [record])
+        seconds, commits = send.in_transaction
+        self.loop.call_outside(
+            lambda: self.cluster.end_transaction(known, epoch, commits=commits), delay=seconds
+        )
+
+    async def _supervise(self) -> None:
+        """Start workers, and start them again when they have ended."""
+        for number in range(self.plan.workers):
+            self._restart_at[number] = self.loop.time() + number * self.random.random()
+        while True:
+            now = self.loop.time()
+            for number, worker in self.workers.items():
+                if not worker.is_alive and number not in self._restart_at:
+                    self._restart_at[number] = now + self.random.uniform(0.2, 2.0)
+            for number, when in list(self._restart_at.items()):
+                if now >= when and self.is_supervised:
+                    del self._restart_at[number]
+                    self.start(number)
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def start(self, number: int) -> None:
+        """Start a worker."""
+        self._lives += 1
+        name = f"worker-{number}.{self._lives}"
+        config = self.config
+        if self.plan.is_static:
+            named = replace(config.worker, instance_id=f"worker-{number}")
+            config = replace(config, worker=named)
+        self.story.tell("starts" + (" with --rebuild" if self.rebuilds else ""), name)
+        simulated = SimulatedWorker(self, name, config, rebuild=self.rebuilds)
+        self.workers[number] = simulated
+        simulated.process.on_end.append(lambda: self.story.tell(f"has ended ({simulated.process.status})", name))
+
+    def worker_of(self, process: Process) -> SimulatedWorker | None:
+        """The worker of a process."""
+        return next((worker for worker in self.workers.values() if worker.process is process), None)
+
+    # ---- faults
+
+    async def _strike(self, fault: Fault) -> None:
+        self.story.tell(str(fault))
+        await getattr(self, f"_{fault.kind}")(fault)
+
+    def _victim(self, fault: Fault) -> SimulatedWorker | None:
+        worker = self.workers.get(fault.worker)
+        return worker if worker is not None and worker.is_alive else None
+
+    async def _kill(self, fault: Fault) -> None:
+        """SIGKILL, after so many further steps of the loop."""
+        if (worker := self._victim(fault)) is not None:
+            worker.process.end()
+
+    async def _terminate(self, fault: Fault) -> None:
+        """SIGTERM: the worker stops in order."""
+        if (worker := self._victim(fault)) is not None and not worker.process.is_stopping:
+            worker.process.signal(15)
+
+    async def _pause(self, fault: Fault) -> None:
+        """SIGSTOP, and SIGCONT a while later: a zombie, if others have taken over."""
+        if (worker := self._victim(fault)) is not None and not worker.process.is_paused:
+            worker.process.pause()
+            self.loop.call_outside(self._resume, worker.process, delay=fault.seconds)
+
+    def _resume(self, process: Process) -> None:
+        if process.is_alive and process.is_paused:
+            self.story.tell("goes on", process.name)
+            process.resume()
+
+    async def _slow(self, fault: Fault) -> None:
+        """All requests are slow."""
+        self.network.slowness = fault.strength
+        self.loop.call_outside(setattr, self.network, "slowness", 1.0, delay=fault.seconds)
+
+    async def _lose(self, fault: Fault) -> None:
+        """Connections end, and requests are lost or arrive late."""
+        self.network.loss = fault.strength
+        self.loop.call_outside(setattr, self.network, "loss", 0.0, delay=fault.seconds)
+
+    async def _cut(self, fault: Fault) -> None:
+        """A worker reaches no broker."""
+        if (worker := self._victim(fault)) is not None:
+            self.network.cut.add(worker.process)
+            self.loop.call_outside(self.network.cut.discard, worker.process, delay=fault.seconds)
+
+    async def _markers(self, fault: Fault) -> None:
+        """Markers of transactions take long to reach partitions."""
+        usual = self.cluster.marker_delay
+        self.cluster.marker_delay = lambda: self.loop.random.random() * fault.strength
+        self.loop.call_outside(setattr, self.cluster, "marker_delay", usual, delay=fault.seconds)
+
+    async def _clock(self, fault: Fault) -> None:
+        """The brokers' clock steps."""
+        self.cluster.clock_step += round(fault.strength * 1000)
+
+    async def _compact(self, fault: Fault) -> None:
+        """The topic of snapshots is compacted."""
+        for log in self.cluster.topics[self.config.kafka.topic("prequential-snapshots")]:
+            log.compact()
+
+    async def _reconfigure(self, fault: Fault) -> None:
+        """Settings that change no result, for workers that start from now on."""
+        self.config = replace(self.config, worker=replace(self.config.worker, **dict(fault.settings)))
+
+    async def _rebuild(self, fault: Fault) -> None:
+        """All workers stop, and start with `--rebuild`."""
+        self.is_supervised = False
+        await self._stop(checks=False)
+        self.rebuilds = self.is_supervised = True
+        await asyncio.sleep(fault.seconds)
+        self.rebuilds = False
+
+    async def _stray(self, fault: Fault) -> None:
+        """A second process takes a shard's transactional id, as a worker does that the group has assigned it."""
+        name = f"{self.config.group}-shard-{fault.worker % self.config.kafka.partitions}"
+        self.cluster.init_producer(name, 12_000)
+
+    def calm(self) -> None:
+        """End all faults."""
+        self.story.tell("all faults have ended")
+        self.network.slowness, self.network.loss = 1.0, 0.0
+        self.network.cut.clear()
+        self.cluster.marker_delay = lambda: self.loop.random.random() * 0.01
+        for worker in self.workers.values():
+            self._resume(worker.process)
+
+    # ---- the end
+
+    def ends(self, partition: int) -> list[int]:
+        """Where the inputs of a shard end."""
+        logs = [self.cluster.log((self.config.kafka.topic(name), partition)) for name in INPUTS]
+        return [log.stable_end for log in logs if log is not None]
+
+    def holders(self, partition: int) -> list[Any]:
+        """The runners of a shard, in all living workers."""
+        return [
+            worker.worker.runners[partition]
+            for worker in self.workers.values()
+            if worker.is_alive and worker.worker is not None and partition in worker.worker.runners
+        ]
+
+    async def _has_settled(self) -> bool:
+        """Whether all records are evaluated and published, each shard by one worker, and all are ready."""
+        alive = [worker for worker in self.workers.values() if worker.is_alive]
+        if len(alive) < self.plan.workers or any(worker.process.is_stopping for worker in alive):
+            return False
+        for partition in range(self.config.kafka.partitions):
+            runners = self.holders(partition)
+            if len(runners) != 1 or not runners[0].has_taken(self.ends(partition)):
+                return False
+        answers = [await worker.worker._readiness() for worker in alive if worker.worker is not None]
+        return len(answers) == len(alive) and all(ready for ready, _ in answers)
+
+    async def _settled(self) -> None:
+        until = self.loop.time() + SETTLES
+        while not await self._has_settled():
+            if self.loop.time() > until:
+                raise Broken(f"not everything is published {SETTLES:g} s after the last fault: {self._stuck()}")
+            await asyncio.sleep(_LOOK_SECONDS)
+        self.story.tell("everything is published")
+
+    def _stuck(self) -> str:
+        parts = []
+        for partition in range(self.config.kafka.partitions):
+            runners = self.holders(partition)
+            texts = [f"{runner.progress} at {list(runner.shard.merge.vector)}" for runner in runners]
+            parts.append(f"shard {partition} of {self.ends(partition)}: {' and '.join(texts) or 'nobody has it'}")
+        return "; ".join(parts)
+
+    async def _stop(self, *, checks: bool = True) -> None:
+        alive = [worker for worker in self.workers.values() if worker.is_alive]
+        for worker in alive:
+            self._resume(worker.process)
+            if not worker.process.is_stopping and not worker.process.signal(15):
+                worker.process.end()
+        until = self.loop.time() + _STOPS
+        while any(worker.is_alive for worker in alive):
+            if self.loop.time() > until:
+                if checks:
+                    raise Broken("a worker doesn't stop")
+                for worker in alive:
+                    worker.process.end()
+            await asyncio.sleep(_LOOK_SECONDS)
+        for worker in alive:
+            if checks and worker.process.status != 0:
+                raise Broken(f"{worker.process.name} has stopped with status {worker.process.status}")
+
+
+def run(seed: int, change: Callable[[Plan], Plan] = lambda plan: plan) -> World:
+    """Live through the world of a seed."""
+    world = World(seed, change)
+    gc.disable()
+    try:
+        return world.run()
+    finally:
+        gc.enable()
