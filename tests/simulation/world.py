@@ -21,7 +21,7 @@ from prequential.runtime.worker import app as worker_app
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.specs import INPUTS, topic_specs
 from tests.simulation import clients, machine
-from tests.simulation.broker import Cluster, Record
+from tests.simulation.broker import Cluster, Partition, Record
 from tests.simulation.loop import Process, SimulatedLoop, Stalled, current_process
 from tests.simulation.network import Network
 from tests.simulation.plan import Fault, Plan, Send, plan_of
@@ -313,8 +313,10 @@ class World:
 
     def ends(self, partition: int) -> list[int]:
         """Where the inputs of a shard end."""
-        logs = [self.cluster.log((self.config.kafka.topic(name), partition)) for name in INPUTS]
-        return [log.stable_end for log in logs if log is not None]
+        return [log.stable_end for log in self._inputs(partition)]
+
+    def _inputs(self, partition: int) -> list[Partition]:
+        return [self.cluster.topics[self.config.kafka.topic(name)][partition] for name in INPUTS]
 
     def holders(self, partition: int) -> list[Any]:
         """The runners of a shard, in all living workers."""
@@ -330,6 +332,8 @@ class World:
         if len(alive) < self.plan.workers or any(worker.process.is_stopping for worker in alive):
             return False
         for partition in range(self.config.kafka.partitions):
+            if any(log.open for log in self._inputs(partition)):
+                return False
             runners = self.holders(partition)
             if len(runners) != 1 or not runners[0].has_taken(self.ends(partition)):
                 return False
