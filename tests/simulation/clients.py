@@ -226,6 +226,7 @@ class Producer(Client):
             self._fatal = KafkaError(KafkaError._FENCED, fatal=True)
         elif code in (
             KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID,
+            KafkaError._INCONSISTENT,
         ):  # fmt: skip
             self._abortable = KafkaError(code, txn_requires_abort=True)
         else:
@@ -269,16 +270,13 @@ class Producer(Client):
                     lambda: self.cluster.produce(self._present, self._epoch, place, batch, records),  # noqa: B023
                     deadline,
                 )
-                if code == KafkaError.INVALID_PRODUCER_EPOCH and not self._is_current():
-                    code = KafkaError.PRODUCER_FENCED
+                if code and code != KafkaError.INVALID_PRODUCER_EPOCH:
+                    code = KafkaError._INCONSISTENT  # the message failed, and the transaction with it
                 self._judge(code)
             self._queue = [queued for queued in self._queue if queued[0] != place]
             for queued, offset in zip(own, offsets):
                 if queued[2] is not None:
                     self._delivered.append(_delivery(queued, offset))
-
-    def _is_current(self) -> bool:
-        return self._present.epoch == self._epoch
 
     def _end(self, deadline: float, *, commits: bool) -> None:
         if self._added:

@@ -174,10 +174,6 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """The simulated time in seconds."""
         return self._now
 
-    def take(self, seconds: float) -> None:
-        """Let whatever runs now take some time."""
-        self._now += seconds
-
     # ---- what runs when
 
     def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:

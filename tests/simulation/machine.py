@@ -26,6 +26,8 @@ from typing import Any
 import confluent_kafka
 import confluent_kafka.admin
 from prequential.cli import main as _every_module
+from prequential.configuration.settings import model
+from prequential.engine.input.encoder import Encoder
 from prequential.offline.replay import from_topics
 from prequential.runtime import program
 from prequential.runtime.ingest import app as ingest_app
@@ -33,6 +35,7 @@ from prequential.runtime.kafka import librdkafka, partition_queues, process, rea
 from prequential.runtime.notifying import app as notify_app
 from prequential.runtime.worker import (
     app as worker_app,
+    batches,
     checkpoint,
     findings,
     growing,
@@ -41,6 +44,7 @@ from prequential.runtime.worker import (
     round_pace,
     runner,
     sending,
+    snapshots,
 )
 from prequential.topics import clients as kafka_clients
 from prequential.views.wording import console
@@ -208,6 +212,18 @@ def _make_worker(*args: Any, **options: Any) -> worker_app.Worker:
     return worker
 
 
+#: The instance at whose records a worker dies of an error.
+POISON = "poison"
+
+_encode = Encoder.encode
+
+
+def _encode_unless_poison(self: Encoder, records: Any, *more: Any) -> Any:
+    if any(record.instance_id == POISON for record in records):
+        raise ValueError("the record is poison")
+    return _encode(self, records, *more)
+
+
 def _reader(consumer: Any, topic: str) -> readers.PartitionReader:
     return readers.ObjectReader(consumer, topic)
 
@@ -254,6 +270,11 @@ _CONSTANTS: tuple[tuple[Any, str, Any], ...] = (
     (findings, "_LEAST", 10),
     (worker_app, "LOOK_SECONDS", 5.0),
     (checkpoint, "_BACKLOG", 200),
+    (snapshots, "CHUNK_BYTES", 15_000),
+    (checkpoint, "_SNAPSHOT_TRANSACTION", 4),
+    (model, "SNAPSHOT_RARELY", 1),
+    (batches, "MANY", 4),
+    (worker_app, "MANY", 4),
     (process, "_LOOK_SECONDS", 1.0),
 )
 
@@ -285,6 +306,7 @@ def _seams() -> Iterator[tuple[Any, str, Any]]:
     yield merging.Merging, "start", _start_thread
     yield merging.Merging, "join", _join_thread
     yield worker_app, "Worker", _make_worker
+    yield Encoder, "encode", _encode_unless_poison
     yield growing, "asyncio", types.SimpleNamespace(
         **{name: getattr(asyncio, name) for name in ("ensure_future", "wait", "sleep")}, run=_run_main
     )

@@ -11,6 +11,9 @@ from tests.simulation.loop import Killed, Process, SimulatedLoop
 #: Seconds after which a client knows that its connection has ended, at the most.
 _NOTICE_SECONDS = 0.5
 
+#: Seconds after which an unanswered request is sent again: a connection has ended that nobody noticed.
+_UNANSWERED_SECONDS = 5.0
+
 #: Seconds between two looks of a client that is cut off from the brokers.
 _CUT_SECONDS = 0.1
 
@@ -29,6 +32,8 @@ class Network:
         self.longest_delay = 3.0
         #: Processes that reach no broker.
         self.cut: set[Process] = set()
+        #: After how many further requests a process is killed.
+        self.armed: dict[Process, int] = {}
 
     def delay(self) -> float:
         """Seconds that a message takes."""
@@ -57,22 +62,33 @@ class Network:
             if left <= 0:
                 return None
             if not self.reaches(process):
+                broken()
                 loop.block(min(left, _CUT_SECONDS))
                 continue
+            self._kill_if_armed(process)
             answered = loop.create_future()
             is_lost = self._random.random() < self.loss
             is_late = is_lost and self._random.random() < self.lateness
             arrives = is_late or not is_lost or self._random.random() < 0.5
             delay = self._random.random() * self.longest_delay if is_late else self.delay()
             if arrives:
-                loop.call_outside(self._arrive, apply, None if is_lost else answered, delay=delay)
+                receiver = None if is_lost else answered
+                loop.call_outside(self._arrive, apply, process, receiver, delay=delay)
             seconds = self._random.random() * _NOTICE_SECONDS if is_lost else left
-            if loop.wait(answered, min(left, seconds)):
+            if loop.wait(answered, min(left, seconds, _UNANSWERED_SECONDS)):
                 return [answered.result()()]
             if is_lost:
                 broken()
 
-    def _arrive(self, apply: Callable[[], Any], answered: Any) -> None:
+    def _kill_if_armed(self, process: Process | None) -> None:
+        if process is not None and process in self.armed:
+            self.armed[process] -= 1
+            if self.armed[process] < 0:
+                del self.armed[process]
+                # On its way, or not: the request that follows is the last one.
+                self._loop.call_outside(process.end, delay=self._random.random() * 2 * self.delay())
+
+    def _arrive(self, apply: Callable[[], Any], process: Process | None, answered: Any) -> None:
         try:
             answer = _returning(apply())
         except Killed:
@@ -80,7 +96,11 @@ class Network:
         except KafkaException as error:
             answer = _raising(error)
         if answered is not None:
-            self._loop.call_outside(_answer, answered, answer, delay=self.delay())
+            self._loop.call_outside(self._answer, process, answered, answer, delay=self.delay())
+
+    def _answer(self, process: Process | None, answered: Any, answer: Any) -> None:
+        if not answered.done() and self.reaches(process):
+            answered.set_result(answer)
 
 
 def _returning(value: Any) -> Callable[[], Any]:
@@ -93,7 +113,3 @@ def _raising(error: BaseException) -> Callable[[], Any]:
 
     return fail
 
-
-def _answer(answered: Any, answer: Any) -> None:
-    if not answered.done():
-        answered.set_result(answer)

@@ -12,6 +12,7 @@ from prequential.configuration.settings.model import Config, WorkerConfig
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.partitioning import partition_of
+from tests.simulation.machine import POISON
 
 
 class Send(NamedTuple):
@@ -61,14 +62,16 @@ class Plan:
     faults: Sequence[Fault]
     shuffles: bool = True
     is_static: bool = False
+    #: Whether a record is among them at which workers die.
+    has_poison: bool = False
     #: By stream and model, how many outcomes there must be: instances with a prediction and a label.
     outcomes: Mapping[tuple[str, str], int] = field(default_factory=dict, hash=False)
 
 
 #: Kinds of faults, and how often each comes in relation to others.
 _KINDS = {
-    "kill": 6, "terminate": 3, "pause": 4, "slow": 3, "lose": 5, "cut": 3, "markers": 2, "clock": 1,
-    "compact": 2, "reconfigure": 1, "stray": 2, "rebuild": 1,
+    "kill": 9, "terminate": 3, "pause": 4, "slow": 3, "lose": 6, "cut": 4, "markers": 2, "clock": 1,
+    "compact": 2, "reconfigure": 1, "stray": 2, "rebuild": 1, "damage": 1,
 }  # fmt: skip
 
 
@@ -84,10 +87,19 @@ def plan_of(seed: int) -> Plan:
     seconds = rng.choice([6.0, 12.0, 20.0])
     streams = [f"s-{number}" for number in range(rng.choice([1, 2, 3]))]
     sends, outcomes = _sends(rng, partitions, streams, seconds)
+    has_poison = rng.random() < 0.15
+    if has_poison:
+        sends = sorted([*sends, _poison(rng, partitions, streams[0], seconds)], key=lambda send: send.time)
     return Plan(
         config, workers, sends, _faults(rng, workers, seconds), shuffles=rng.random() < 0.7,
-        is_static=rng.random() < 0.2, outcomes=outcomes,
+        is_static=rng.random() < 0.2, has_poison=has_poison, outcomes=outcomes,
     )  # fmt: skip
+
+
+def _poison(rng: random.Random, partitions: int, stream: str, seconds: float) -> Send:
+    value = {"stream": stream, "instance_id": POISON, "model": "m", "y_pred": "a"}
+    place = "predictions", partition_of(stream, partitions)
+    return Send(rng.random() * seconds, *place, stream.encode(), json.dumps(value).encode())
 
 
 #: So sensitive that short streams have alarms and incidents.
@@ -113,7 +125,8 @@ def _worker(rng: random.Random) -> WorkerConfig:
         session_timeout=rng.choice([2_000, 4_000]),
         grace=rng.choice([100, 200]),
         commit_every=rng.choice([50, 200, 500]),
-        snapshot_every=rng.choice([200, 1_000, 4_000]),
+        snapshot_every=rng.choice([100, 500, 3_000]),
+        quarantine_after=rng.choice([1, 2, 3]),
         stop_within=30_000,
     )
 
@@ -138,7 +151,12 @@ def _sends(
             value = {"stream": stream, "instance_id": f"i{number:03}", **fields}  # noqa: B023
             transaction = None
             if in_transactions and rng.random() < 0.2:
-                transaction = (rng.random() * 0.5, True)
+                transaction = (rng.random() * rng.choice([0.5, 4.0]), True)
+                if rng.random() < 0.3:  # an attempt that is aborted, with something else in it
+                    wrong = {**value, "instance_id": f"aborted{number}"}  # noqa: B023
+                    aborted = json.dumps(wrong).encode()
+                    place = topic, partition_of(stream, partitions)  # noqa: B023
+                    sends.append(Send(time, *place, stream.encode(), aborted, None, (rng.random(), False)))  # noqa: B023
             for again in range(rng.choice([1] * 9 + [2])):
                 sends.append(
                     Send(
@@ -182,11 +200,13 @@ def _seconds(rng: random.Random, kind: str) -> float:
     if kind == "rebuild":
         return 2.0
     if kind in ("pause", "cut"):
-        return rng.choice([0.1, 1.0, 3.0, 8.0, 15.0]) * rng.random()
+        return rng.choice([0.1, 1.0, 3.0, 8.0, 15.0, 30.0]) * rng.random()
     return rng.choice([1.0, 5.0]) * rng.random() if kind in ("slow", "lose", "markers") else 0.0
 
 
 def _strength(rng: random.Random, kind: str) -> float:
+    if kind == "kill":  # at once, or after so many requests
+        return float(rng.choice([0, 1, 1, 2, 3, 5]))
     if kind == "slow":
         return rng.choice([10.0, 100.0, 1_000.0])
     if kind == "lose":

@@ -19,7 +19,9 @@ from typing import Any
 from prequential.configuration.settings.model import Config
 from prequential.runtime.worker import app as worker_app
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.specs import INPUTS, topic_specs
+from prequential.runtime.worker.journal import JournalEntry, decode_entry
+from prequential.runtime.worker.snapshots import MANIFEST_KEY
+from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS, topic_specs
 from tests.simulation import clients, machine
 from tests.simulation.broker import Cluster, Partition, Record
 from tests.simulation.loop import Process, SimulatedLoop, Stalled, current_process
@@ -55,6 +57,7 @@ class SimulatedWorker:
             await worker_app._main(config, rebuild, None)
         except (WorkError, UsageError) as error:
             self._world.story.tell(f"ends: {error}")
+            self._world.refusals.append(str(error))
             self.process.end(1)
         except Exception as error:
             self._world.story.tell(f"critical: {error!r}")
@@ -86,14 +89,23 @@ class World:
         self.config = self.plan.config
         self.workers: dict[int, SimulatedWorker] = {}
         self._restart_at: dict[int, float] = {}
-        self._lives = 0
+        self._lives = self._producers = 0
         self.is_supervised = True
         self.rebuilds = False
         self.failures: list[BaseException] = []
+        #: What workers have ended with, that an operator reads.
+        self.refusals: list[str] = []
+        self.is_asked = False
 
     def _who(self) -> str:
         process = current_process.get()
         return "world" if process is None else process.name
+
+    def _told(self, text: str) -> None:
+        self.story.tell(text)
+        if text.startswith("says: "):
+            self.refusals.append(text)
+            self.is_asked |= "--rebuild" in text
 
     def run(self) -> World:
         """Live through the world, and check its properties."""
@@ -101,7 +113,7 @@ class World:
 
         clients.surroundings.append(clients.Surroundings(self.cluster, self.network))
         try:
-            with machine.simulated(self.story.tell):
+            with machine.simulated(self._told):
                 self._run(self._live())
                 properties.check(self)
         finally:
@@ -151,15 +163,19 @@ class World:
         for spec in specs:
             self.cluster.create(spec.name, kafka.partitions, spec.configs)
         supervisor = asyncio.ensure_future(self._supervise())
+        probe = asyncio.ensure_future(self._probe())
+        operator = asyncio.ensure_future(self._operate())
         sending = asyncio.ensure_future(self._send(plan.sends))
         for fault in plan.faults:
             await self._until(fault.time)
             await self._strike(fault)
         await sending
         self.calm()
-        await self._settled()
+        await self._settled(probe)
         self.is_supervised = False
         supervisor.cancel()
+        operator.cancel()
+        probe.cancel()
         await self._stop()
 
     async def _until(self, seconds: float) -> None:
@@ -178,7 +194,8 @@ class World:
     def _send_in_transaction(self, place: tuple[str, int], send: Send) -> None:
         """Begin a producer's transaction, which is decided later."""
         assert send.in_transaction is not None
-        name = f"producer-{send.topic}-{send.partition}-{send.time}"
+        self._producers += 1
+        name = f"producer-{self._producers}"
         code, known, epoch = self.cluster.init_producer(name, 60_000)
         assert known is not None, code
         self.cluster.add_partition(known, epoch, place)
@@ -188,6 +205,34 @@ class World:
         self.loop.call_outside(
             lambda: self.cluster.end_transaction(known, epoch, commits=commits), delay=seconds
         )
+
+    async def _probe(self) -> None:
+        """Ask all workers for their readiness now and then: who is ready has followed the journals."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS / 2)
+            for worker in list(self.workers.values()):
+                process = worker.process
+                if process.is_alive and not process.is_paused and worker.worker is not None:
+                    await self._is_ready_in_truth(worker.worker)
+
+    async def _is_ready_in_truth(self, worker: worker_app.Worker) -> None:
+        ready, text = await worker._readiness()
+        for partition, runner in worker.runners.items() if ready else ():
+            known = self.cluster.transactional.get(f"{self.config.group}-shard-{partition}")
+            if known is None or known.epoch != runner._publisher._producer._epoch or runner.halted:
+                continue  # another worker has the shard, which this one can't know yet
+            if runner._isolation is not None:
+                continue  # it tries again what workers have died at, and is ready meanwhile
+            vectors = [vector for entry in self.journal(partition) for vector in entry.vectors]
+            taken = runner.shard.merge.vector
+            if vectors and any(offset < end for offset, end in zip(taken, vectors[-1])):
+                raise Broken(f"ready at {list(taken)}, though shard {partition}'s journal has {vectors[-1]}: {text}")
+
+    def journal(self, partition: int) -> list[JournalEntry]:
+        """The committed entries of a shard's journal."""
+        log = self.cluster.topics[self.config.kafka.topic(JOURNAL)][partition]
+        entries = log.read(0, log.stable_end, committed=True)
+        return [decode_entry(entry.record.value) for entry in entries if entry.record is not None]
 
     async def _supervise(self) -> None:
         """Start workers, and start them again when they have ended."""
@@ -232,9 +277,12 @@ class World:
         return worker if worker is not None and worker.is_alive else None
 
     async def _kill(self, fault: Fault) -> None:
-        """SIGKILL, after so many further steps of the loop."""
+        """SIGKILL, at once or in the middle of one of the next requests."""
         if (worker := self._victim(fault)) is not None:
-            worker.process.end()
+            if fault.strength:
+                self.network.armed[worker.process] = int(fault.strength)
+            else:
+                worker.process.end()
 
     async def _terminate(self, fault: Fault) -> None:
         """SIGTERM: the worker stops in order."""
@@ -258,9 +306,11 @@ class World:
         self.loop.call_outside(setattr, self.network, "slowness", 1.0, delay=fault.seconds)
 
     async def _lose(self, fault: Fault) -> None:
-        """Connections end, and requests are lost or arrive late."""
-        self.network.loss = fault.strength
+        """Connections end, and requests are slow, lost, or arrive late."""
+        self.network.loss, self.network.slowness = fault.strength, 10.0
+        self.network.longest_delay = self.random.choice([0.3, 1.0, 3.0])
         self.loop.call_outside(setattr, self.network, "loss", 0.0, delay=fault.seconds)
+        self.loop.call_outside(setattr, self.network, "slowness", 1.0, delay=fault.seconds)
 
     async def _cut(self, fault: Fault) -> None:
         """A worker reaches no broker."""
@@ -280,8 +330,34 @@ class World:
 
     async def _compact(self, fault: Fault) -> None:
         """The topic of snapshots is compacted."""
-        for log in self.cluster.topics[self.config.kafka.topic("prequential-snapshots")]:
+        for log in self.cluster.topics[self.config.kafka.topic(SNAPSHOTS)]:
             log.compact()
+
+    async def _damage(self, fault: Fault) -> None:
+        """A byte of the newest snapshot of a shard changes; an operator does what workers then ask for."""
+        log = self.random.choice(self.cluster.topics[self.config.kafka.topic(SNAPSHOTS)])
+        chunks = [
+            index
+            for index, entry in enumerate(log.entries)
+            if entry.record is not None and entry.record.value and entry.record.key != MANIFEST_KEY
+        ]
+        if chunks:
+            index = chunks[-1 - self.random.randrange(min(8, len(chunks)))]
+            entry = log.entries[index]
+            assert entry.record is not None
+            assert entry.record.value is not None
+            value = bytearray(entry.record.value)
+            value[self.random.randrange(len(value))] ^= 1 << self.random.randrange(8)
+            log.entries[index] = entry._replace(record=entry.record._replace(value=bytes(value)))
+
+    async def _operate(self) -> None:
+        """Start all workers with `--rebuild` if one of them has asked for it."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if self.is_asked and not self.rebuilds:
+                self.is_asked = False
+                self.story.tell("starts all workers with --rebuild", "operator")
+                await self._rebuild(Fault(0.0, "rebuild", seconds=2.0))
 
     async def _reconfigure(self, fault: Fault) -> None:
         """Settings that change no result, for workers that start from now on."""
@@ -305,6 +381,7 @@ class World:
         self.story.tell("all faults have ended")
         self.network.slowness, self.network.loss = 1.0, 0.0
         self.network.cut.clear()
+        self.network.armed.clear()
         self.cluster.marker_delay = lambda: self.loop.random.random() * 0.01
         for worker in self.workers.values():
             self._resume(worker.process)
@@ -340,9 +417,11 @@ class World:
         answers = [await worker.worker._readiness() for worker in alive if worker.worker is not None]
         return len(answers) == len(alive) and all(ready for ready, _ in answers)
 
-    async def _settled(self) -> None:
+    async def _settled(self, probe: asyncio.Task[None]) -> None:
         until = self.loop.time() + SETTLES
         while not await self._has_settled():
+            if probe.done():
+                probe.result()
             if self.loop.time() > until:
                 raise Broken(f"not everything is published {SETTLES:g} s after the last fault: {self._stuck()}")
             await asyncio.sleep(_LOOK_SECONDS)
