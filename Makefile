@@ -35,7 +35,7 @@ LARGE := PREQUENTIAL_TESTS=large
 SOURCES := $(shell find topics pipeline -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test loops examples imported quick nightly lint bench fuzz mutants chaos docs manifests matrix pins audit \
+.PHONY: help demo test loops examples imported quick nightly lint bench fuzz mutants chaos world worlds safeguards docs manifests matrix pins audit \
   tag wheel smoke sdist sbom image chart clean
 
 help: ## list the targets
@@ -88,6 +88,15 @@ mutants: $(TEST)/.ready ## errors that no test of the engine finds, of a sample;
 
 chaos: $(TEST)/.ready ## workers and broker struck at random; ARGS="--minutes N --seed S", default 10 and 1
 	$(TEST)/bin/python tests/worker/chaos.py $(ARGS)
+
+world: $(TEST)/.ready ## one simulated world, and its story: SEED=17 says which
+	$(TEST)/bin/python -m tests.simulation --seed $(or $(SEED),0) $(ARGS)
+
+worlds: $(TEST)/.ready ## simulated worlds from a seed on, those that fail are named: WORLDS (default 200), FIRST (default 0)
+	$(TEST)/bin/python -m tests.simulation --worlds $(or $(WORLDS),200) --first $(or $(FIRST),0) $(ARGS)
+
+safeguards: $(TEST)/.ready ## how many worlds find each safeguard that is switched off; ARGS="NAME --times 5"
+	$(TEST)/bin/python -m tests.simulation.finding $(ARGS)
 
 docs: $(TEST)/.ready ## the documentation as a site, in site/; fails on a broken link
 	$(TEST)/bin/mkdocs build --quiet

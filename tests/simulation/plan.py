@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from prequential.configuration.settings.model import Config, WorkerConfig
-from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
+from prequential.configuration.settings.streams import BY_INSTANCE, DetectorConfig, StreamConfig
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.partitioning import partition_of
+from prequential.topics.partitioning import key_of, partition_of
 from tests.simulation.machine import POISON
 
 
@@ -79,17 +79,17 @@ def plan_of(seed: int) -> Plan:
     """The plan of a seed."""
     rng = random.Random(f"plan {seed}")
     partitions, workers = rng.choice([1, 1, 2, 2, 3]), rng.choice([1, 2, 2])
+    stream = _stream(rng)
+    wide = {_WIDE: replace(stream, key=BY_INSTANCE, emit_outcomes=None)} if rng.random() < 0.2 else {}
     config = Config(
-        kafka=KafkaConfig(partitions=partitions),
-        defaults=_stream(rng),
-        worker=_worker(rng),
+        kafka=KafkaConfig(partitions=partitions), defaults=stream, streams=wide, worker=_worker(rng)
     )
     seconds = rng.choice([6.0, 12.0, 20.0])
-    streams = [f"s-{number}" for number in range(rng.choice([1, 2, 3]))]
+    streams = [*wide, *(f"s-{number}" for number in range(rng.choice([1, 2, 3])))]
     sends, outcomes = _sends(rng, partitions, streams, seconds)
     has_poison = rng.random() < 0.15
     if has_poison:
-        sends = sorted([*sends, _poison(rng, partitions, streams[0], seconds)], key=lambda send: send.time)
+        sends = sorted([*sends, _poison(rng, partitions, streams[-1], seconds)], key=lambda send: send.time)
     return Plan(
         config, workers, sends, _faults(rng, workers, seconds), shuffles=rng.random() < 0.7,
         is_static=rng.random() < 0.2, has_poison=has_poison, outcomes=outcomes,
@@ -101,6 +101,9 @@ def _poison(rng: random.Random, partitions: int, stream: str, seconds: float) ->
     place = "predictions", partition_of(stream, partitions)
     return Send(rng.random() * seconds, *place, stream.encode(), json.dumps(value).encode())
 
+
+#: The stream whose records lie in all partitions.
+_WIDE = "wide"
 
 #: So sensitive that short streams have alarms and incidents.
 _DETECTORS = (DetectorConfig("page-hinkley", "error", {"delta": 0.01, "lambda": 1.0}, fixed=True),)
@@ -147,6 +150,9 @@ def _sends(
         truth = rng.choice("ab")
         label_at = begins + 1.0 + rng.random() * seconds * 0.2
 
+        key = key_of(stream, f"i{number:03}", {_WIDE})
+        place = partition_of(key.decode(), partitions)
+
         def send(topic: str, time: float, **fields: Any) -> None:
             value = {"stream": stream, "instance_id": f"i{number:03}", **fields}  # noqa: B023
             transaction = None
@@ -155,15 +161,10 @@ def _sends(
                 if rng.random() < 0.3:  # an attempt that is aborted, with something else in it
                     wrong = {**value, "instance_id": f"aborted{number}"}  # noqa: B023
                     aborted = json.dumps(wrong).encode()
-                    place = topic, partition_of(stream, partitions)  # noqa: B023
-                    sends.append(Send(time, *place, stream.encode(), aborted, None, (rng.random(), False)))  # noqa: B023
+                    sends.append(Send(time, topic, place, key, aborted, None, (rng.random(), False)))  # noqa: B023
             for again in range(rng.choice([1] * 9 + [2])):
-                sends.append(
-                    Send(
-                        time + again * rng.random() * 0.2, topic, partition_of(stream, partitions),  # noqa: B023
-                        stream.encode(), json.dumps(value).encode(), None, transaction,  # noqa: B023
-                    )  # fmt: skip
-                )
+                later = time + again * rng.random() * 0.2
+                sends.append(Send(later, topic, place, key, json.dumps(value).encode(), None, transaction))  # noqa: B023
 
         if rng.random() < 0.7:
             send("instances", begins)

@@ -36,6 +36,9 @@ SETTLES = 120.0
 #: Simulated seconds within which a worker must stop.
 _STOPS = 60.0
 
+#: Share of ends of workers after which the topic of snapshots is compacted before anybody reads it.
+_COMPACTED = 0.3
+
 #: Simulated seconds between two looks of the supervisor, and of whoever waits for the workers.
 _LOOK_SECONDS = 0.25
 
@@ -102,6 +105,9 @@ class World:
         return "world" if process is None else process.name
 
     def _told(self, text: str) -> None:
+        process = current_process.get()
+        if process is not None and not process.is_alive:
+            return  # of what the end of a process interrupts
         self.story.tell(text)
         if text.startswith("says: "):
             self.refusals.append(text)
@@ -260,11 +266,16 @@ class World:
         self.story.tell("starts" + (" with --rebuild" if self.rebuilds else ""), name)
         simulated = SimulatedWorker(self, name, config, rebuild=self.rebuilds)
         self.workers[number] = simulated
-        simulated.process.on_end.append(lambda: self.story.tell(f"has ended ({simulated.process.status})", name))
+        simulated.process.on_end.append(lambda: self._note_end(simulated.process))
 
-    def worker_of(self, process: Process) -> SimulatedWorker | None:
-        """The worker of a process."""
-        return next((worker for worker in self.workers.values() if worker.process is process), None)
+    def _note_end(self, process: Process) -> None:
+        self.story.tell(f"has ended ({process.status})", process.name)
+        if self.random.random() < _COMPACTED:
+            self._compact_snapshots()
+
+    def _compact_snapshots(self) -> None:
+        for log in self.cluster.topics[self.config.kafka.topic(SNAPSHOTS)]:
+            log.compact()
 
     # ---- faults
 
@@ -330,8 +341,7 @@ class World:
 
     async def _compact(self, fault: Fault) -> None:
         """The topic of snapshots is compacted."""
-        for log in self.cluster.topics[self.config.kafka.topic(SNAPSHOTS)]:
-            log.compact()
+        self._compact_snapshots()
 
     async def _damage(self, fault: Fault) -> None:
         """A byte of the newest snapshot of a shard changes; an operator does what workers then ask for."""

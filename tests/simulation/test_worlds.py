@@ -1,0 +1,54 @@
+"""Worlds: what is published is what a replay makes, each message once, whatever happens in whatever order."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.nightly import NIGHTLY
+from tests.simulation.finding import MOST_SEEDS, found
+from tests.simulation.safeguards import SAFEGUARDS
+from tests.simulation.world import World
+
+pytestmark = pytest.mark.slow
+
+#: Worlds of a test, and the number of these tests.
+_WORLDS = 20
+_TESTS = 500 if NIGHTLY else 10
+
+#: Safeguards that the first seeds find, for every run.
+_SOON = ("order_before_outputs", "silent_replay", "following_the_journal")
+
+
+@pytest.mark.parametrize("number", range(_TESTS))
+def test_everything_holds_in_any_world(number: int) -> None:
+    for seed in range(_WORLDS * number, _WORLDS * (number + 1)):
+        world = World(seed)
+        try:
+            world.run()
+        except Exception as error:
+            raise AssertionError(f"`make world SEED={seed}`: {error}\n{world.story}") from error
+
+
+def test_a_seed_has_one_story(tmp_path: Path) -> None:
+    """Also in another process, where sets have another order."""
+    stories = set()
+    for hash_seed in ("0", "17"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.simulation", "--seed", "11"],
+            cwd=Path(__file__).parents[2], env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        stories.add(done.stdout)
+    assert len(stories) == 1
+
+
+@pytest.mark.parametrize("name", SAFEGUARDS if NIGHTLY else _SOON)
+def test_a_safeguard_that_is_missing_is_found(name: str) -> None:
+    result = found(name, 0, MOST_SEEDS if NIGHTLY else 30)
+    assert result is not None
