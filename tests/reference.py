@@ -26,7 +26,7 @@ from prequential.configuration.settings.by_key import key_of
 from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.model import Config, Limits, WorkerConfig
 from prequential.configuration.settings.notifications import NotifyConfig
-from prequential.configuration.settings.parsing import Values
+from prequential.configuration.settings.parsing import AcceptedValues
 from prequential.configuration.settings.setting import Setting
 from prequential.configuration.settings.streams import (
     DEFAULT_MEASURES,
@@ -218,7 +218,7 @@ def _defaults() -> dict[str, str]:
 
 
 #: Sections whose keys all have a parser, with the class that declares them.
-FLAT: dict[str, tuple[dict[str, Values], type]] = {
+FLAT: dict[str, tuple[dict[str, AcceptedValues], type]] = {
     "kafka": (keys.KAFKA, KafkaConfig),
     "limits": (keys.LIMITS, Limits),
     "http": (keys.HTTP, HttpConfig),
@@ -227,7 +227,7 @@ FLAT: dict[str, tuple[dict[str, Values], type]] = {
 }
 
 
-def _keys(section: str) -> Iterator[tuple[str, Values | None, str]]:
+def _keys(section: str) -> Iterator[tuple[str, AcceptedValues | None, str]]:
     """Yield the keys of a section, each with its parser and what it means."""
     if section in FLAT:
         parsers, owner = FLAT[section]

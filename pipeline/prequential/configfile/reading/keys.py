@@ -12,7 +12,7 @@ from prequential.configuration.settings.model import Limits, WorkerConfig
 from prequential.configuration.settings.notifications import NotifyConfig
 from prequential.configuration.settings.parsing import (
     LARGEST,
-    Values,
+    AcceptedValues,
     expected,
     known_name,
     list_of,
@@ -31,14 +31,14 @@ from prequential.engine.detectors import DETECTORS
 from prequential.engine.estimators.naming import canonical
 from prequential.engine.measures.registry import MEASURES, NAMES
 
-_ESTIMATOR = Values(parse_estimator)
+_ESTIMATOR = AcceptedValues(parse_estimator)
 _MEASURE = known_name("measure", MEASURES)
 
 #: A detector's name.
 detector = known_name("detector", DETECTORS)
 
 #: By section and key, the values of settings that name what the engine declares.
-_OF_ENGINE: dict[type, dict[str, Values]] = {
+_OF_ENGINE: dict[type, dict[str, AcceptedValues]] = {
     StreamConfig: {
         "estimators": list_of(_ESTIMATOR, key=canonical),
         "measures": list_of(_MEASURE),
@@ -50,7 +50,7 @@ _OF_ENGINE: dict[type, dict[str, Values]] = {
 }
 
 
-def _taken(section: type) -> dict[str, Values]:
+def _taken(section: type) -> dict[str, AcceptedValues]:
     """The values of a section's settings, but for those that are sections of their own."""
     values = {name: declared.values for name, declared in settings_of(section).items()}
     values |= _OF_ENGINE.get(section, {})
@@ -82,7 +82,7 @@ NOTIFY = _taken(NotifyConfig)
 OBJECTIVE_MEASURES = tuple(name for name, measure in MEASURES.items() if measure.quality)
 
 
-def bound_of(name: str) -> Values:
+def bound_of(name: str) -> AcceptedValues:
     """What a bound of one of them may be: what the measure itself may."""
     low, high = max(-LARGEST, MEASURES[name].low), min(LARGEST, MEASURES[name].high)
 
@@ -92,4 +92,4 @@ def bound_of(name: str) -> Values:
             raise expected(value, f"a bound from {low:g} to {high:g}, between which {name} lies")
         return bound
 
-    return Values(parse)
+    return AcceptedValues(parse)

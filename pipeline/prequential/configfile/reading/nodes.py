@@ -14,7 +14,7 @@ import numpy as np
 import yaml
 from prequential.configuration.settings.durations import of_timedelta
 from prequential.configuration.settings.model import ConfigError
-from prequential.configuration.settings.parsing import Parser, Values
+from prequential.configuration.settings.parsing import AcceptedValues, Parser
 from prequential.mapping.model import hint
 from prequential.topics import values
 from prequential.topics.clients import is_reference
@@ -116,7 +116,7 @@ class NodeReader:
             self._faults.append(str(error))
 
     def _section(
-        self, node: yaml.Node | None, section_name: str, base: Any, parsers: Mapping[str, Values]
+        self, node: yaml.Node | None, section_name: str, base: Any, parsers: Mapping[str, AcceptedValues]
     ) -> Any:
         with self._collect():
             children = self._mapping(node, section_name, tuple(parsers))
@@ -124,7 +124,7 @@ class NodeReader:
         return base
 
     def _values(
-        self, children: Mapping[str, yaml.Node], section_name: str, parsers: Mapping[str, Values]
+        self, children: Mapping[str, yaml.Node], section_name: str, parsers: Mapping[str, AcceptedValues]
     ) -> dict[str, Any]:
         """The values of those keys that have a parser and no fault."""
         values = {}

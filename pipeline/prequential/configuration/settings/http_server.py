@@ -11,7 +11,7 @@ from prequential.configuration.settings.parsing import (
     FLAG,
     STAGE,
     TEXT,
-    Values,
+    AcceptedValues,
     expected,
     integer,
     list_of,
@@ -40,7 +40,7 @@ def _groups(value: Any) -> tuple[str, ...]:
     return tuple(list_of(one_of(SERIES), empty=True)(value))
 
 
-_SERIES = Values(_groups)
+_SERIES = AcceptedValues(_groups)
 
 #: Settings of what is served: no state depends on them.
 served_setting = partial(setting, change="kept; it is of /metrics and pages")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prequential.configuration.settings.parsing import TEXT, Values, expected, integer
+from prequential.configuration.settings.parsing import TEXT, AcceptedValues, expected, integer
 from prequential.configuration.settings.setting import InDigest, OnChange, Setting
 
 
@@ -29,7 +29,7 @@ def _registry_setting(value: Any) -> Any:
     raise expected(value, "a setting of Schema Registry's client: a string, a number or a boolean")
 
 
-def _declared(values: Values, change: str) -> Setting:
+def _declared(values: AcceptedValues, change: str) -> Setting:
     return Setting(values, change, OnChange.KEEP, InDigest.NEVER, of_tables=False)
 
 
@@ -41,7 +41,7 @@ KAFKA: dict[str, Setting] = {
         "inputs, journal and state are topics",
     ),
     "prefix": _declared(
-        Values(_prefix),
+        AcceptedValues(_prefix),
         "everything begins empty, because topics and group change; data under the earlier prefix stay there, "
         "and continue if that prefix is configured again",
     ),
@@ -54,6 +54,8 @@ KAFKA: dict[str, Setting] = {
 
 #: By section within it: of each of its keys, which are those of a client.
 CLIENTS: dict[str, Setting] = {
-    "security": _declared(Values(_librdkafka_setting), "kept; it changes the access to the cluster"),
-    "schema_registry": _declared(Values(_registry_setting), "kept; it changes how ingest reads schemas"),
+    "security": _declared(AcceptedValues(_librdkafka_setting), "kept; it changes the access to the cluster"),
+    "schema_registry": _declared(
+        AcceptedValues(_registry_setting), "kept; it changes how ingest reads schemas"
+    ),
 }

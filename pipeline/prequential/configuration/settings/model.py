@@ -17,7 +17,7 @@ from prequential.configuration.settings.parsing import (
     DURATION,
     SESSION,
     TEXT,
-    Values,
+    AcceptedValues,
     integer,
     list_of,
     optional,
@@ -47,7 +47,7 @@ def _classes_limit(value: Any) -> int:
     return int(integer(2, _MOST_CLASSES)(value))
 
 
-_CLASSES = Values(_classes_limit)
+_CLASSES = AcceptedValues(_classes_limit)
 
 
 @dataclass(frozen=True)

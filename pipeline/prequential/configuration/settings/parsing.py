@@ -20,7 +20,7 @@ Parser = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
-class Values:
+class AcceptedValues:
     """The values that a setting takes."""
 
     parse: Parser
@@ -72,7 +72,7 @@ def _text(value: Any) -> str:
     return value
 
 
-TEXT = Values(_text)
+TEXT = AcceptedValues(_text)
 
 
 def _class(value: Any) -> str:
@@ -82,10 +82,10 @@ def _class(value: Any) -> str:
 
 
 #: Classes, and names of models.
-CLASS = Values(_class, are_names=True, argument="str | int | float | bool")
+CLASS = AcceptedValues(_class, are_names=True, argument="str | int | float | bool")
 
 #: The name of a time zone.
-ZONE = Values(units.time_zone)
+ZONE = AcceptedValues(units.time_zone)
 
 
 def _url(value: Any) -> str:
@@ -95,7 +95,7 @@ def _url(value: Any) -> str:
     return value
 
 
-URL = Values(_url)
+URL = AcceptedValues(_url)
 
 
 def _secret_reference(value: Any) -> str:
@@ -105,10 +105,10 @@ def _secret_reference(value: Any) -> str:
     return value
 
 
-SECRET = Values(_secret_reference)
+SECRET = AcceptedValues(_secret_reference)
 
 
-def one_of(choices: tuple[str, ...]) -> Values:
+def one_of(choices: tuple[str, ...]) -> AcceptedValues:
     """Return the values that are one of these words."""
 
     def parse(value: Any) -> str:
@@ -118,10 +118,10 @@ def one_of(choices: tuple[str, ...]) -> Values:
             raise expected(value, f"{', '.join(choices[:-1])} or {choices[-1]}")
         return str(text)
 
-    return Values(parse)
+    return AcceptedValues(parse)
 
 
-def known_name(kind: str, known_names: Iterable[str]) -> Values:
+def known_name(kind: str, known_names: Iterable[str]) -> AcceptedValues:
     """Return the values that are one of the known names of a kind."""
 
     def parse(value: Any) -> str:
@@ -129,21 +129,21 @@ def known_name(kind: str, known_names: Iterable[str]) -> Values:
             raise ValueError(f"unknown {kind} {value!r}; known: {', '.join(known_names)}")
         return value
 
-    return Values(parse)
+    return AcceptedValues(parse)
 
 
 def _stage(value: Any) -> str:
     return str(stages.parse_configured(value))
 
 
-STAGE = Values(_stage)
+STAGE = AcceptedValues(_stage)
 
 
 def _stage_pair(value: Any) -> str:
     return str(stages.parse_pair(value))
 
 
-STAGE_PAIR = Values(_stage_pair)
+STAGE_PAIR = AcceptedValues(_stage_pair)
 
 
 # ---- numbers
@@ -155,10 +155,10 @@ def _flag(value: Any) -> bool:
     return value
 
 
-FLAG = Values(_flag)
+FLAG = AcceptedValues(_flag)
 
 
-def integer(least: int, most: int = 1 << 40) -> Values:
+def integer(least: int, most: int = 1 << 40) -> AcceptedValues:
     """Return the integers from `least` to `most`."""
 
     def parse(value: Any) -> int:
@@ -166,10 +166,10 @@ def integer(least: int, most: int = 1 << 40) -> Values:
             raise expected(value, f"an integer from {least} to {most}")
         return value
 
-    return Values(parse)
+    return AcceptedValues(parse)
 
 
-def real(fits: Callable[[float], bool], expectation: str) -> Values:
+def real(fits: Callable[[float], bool], expectation: str) -> AcceptedValues:
     """Return the numbers that fit; `expectation` describes them in errors."""
 
     def parse(value: Any) -> float:
@@ -177,10 +177,10 @@ def real(fits: Callable[[float], bool], expectation: str) -> Values:
             raise expected(value, expectation)
         return float(value)
 
-    return Values(parse)
+    return AcceptedValues(parse)
 
 
-def number(least: float, most: float = LARGEST) -> Values:
+def number(least: float, most: float = LARGEST) -> AcceptedValues:
     """Return the numbers from `least` to `most`."""
     return real(lambda value: least <= value <= most, f"a number from {least:g} to {most:g}")
 
@@ -208,7 +208,7 @@ def _cost_rows(value: Any) -> dict[str, dict[str, float]]:
     return cost_rows
 
 
-COSTS = Values(_cost_rows, are_names=True, argument="Mapping[str, Any]")
+COSTS = AcceptedValues(_cost_rows, are_names=True, argument="Mapping[str, Any]")
 
 
 # ---- times
@@ -222,7 +222,7 @@ def _duration(value: Any) -> int:
 
 
 #: Durations in ms.
-DURATION = Values(_duration, exact_duration, argument="Duration")
+DURATION = AcceptedValues(_duration, exact_duration, argument="Duration")
 
 
 def _period(value: Any) -> int:
@@ -233,7 +233,7 @@ def _period(value: Any) -> int:
 
 
 #: Durations in ms, or months of the calendar.
-PERIOD = Values(_period, exact_period, argument="Duration")
+PERIOD = AcceptedValues(_period, exact_period, argument="Duration")
 
 
 def _session(value: Any) -> int:
@@ -243,7 +243,7 @@ def _session(value: Any) -> int:
     return milliseconds
 
 
-SESSION = Values(_session, exact_duration)
+SESSION = AcceptedValues(_session, exact_duration)
 
 
 def _cluster(value: Any) -> int | None:
@@ -262,7 +262,7 @@ def _cluster_text(length: int) -> str:
     return "off" if length == NO_CLUSTERS else exact_duration(length)
 
 
-CLUSTER = Values(_cluster, _cluster_text, argument="Duration")
+CLUSTER = AcceptedValues(_cluster, _cluster_text, argument="Duration")
 
 
 def _budget(value: Any) -> str:
@@ -272,7 +272,7 @@ def _budget(value: Any) -> str:
         raise expected(value, "false alarms per duration, e.g. 1 per 30d") from None
 
 
-BUDGET = Values(_budget)
+BUDGET = AcceptedValues(_budget)
 
 
 def _reference_extent(value: Any) -> int | str:
@@ -286,18 +286,18 @@ def _reference_extent(value: Any) -> int | str:
     return outcomes
 
 
-REFERENCE_EXTENT = Values(_reference_extent)
+REFERENCE_EXTENT = AcceptedValues(_reference_extent)
 
 
 # ---- values made of others
 
 
-def optional(values: Values) -> Values:
+def optional(values: AcceptedValues) -> AcceptedValues:
     """Return values that are these or null, which stays None."""
     return replace(values, parse=lambda value: None if value is None else values.parse(value))
 
 
-def list_of(values: Values, empty: bool = False, key: Parser = str) -> Values:
+def list_of(values: AcceptedValues, empty: bool = False, key: Parser = str) -> AcceptedValues:
     """Return lists of such values, without two entries that have the same `key`."""
 
     def parse(value: Any) -> tuple[Any, ...]:
@@ -312,10 +312,10 @@ def list_of(values: Values, empty: bool = False, key: Parser = str) -> Values:
                 raise ValueError(f"{earlier!r} and {entry!r} are the same: expected a list without repeats")
         return tuple(entries.values())
 
-    return Values(parse, None, values.are_names, values.argument and f"Sequence[{values.argument}]")
+    return AcceptedValues(parse, None, values.are_names, values.argument and f"Sequence[{values.argument}]")
 
 
-def or_all(values: Values, every: Any) -> Values:
+def or_all(values: AcceptedValues, every: Any) -> AcceptedValues:
     """Return these values, or `all`, which stands for `every`."""
     return replace(values, parse=lambda value: every if value == "all" else values.parse(value))
 
@@ -330,6 +330,6 @@ def _segment_keys(value: Any) -> tuple[str, ...]:
     return keys
 
 
-SEGMENT_KEYS = Values(_segment_keys)
+SEGMENT_KEYS = AcceptedValues(_segment_keys)
 #: The same, at least one.
-SOME_SEGMENT_KEYS = Values(lambda value: _segment_keys(list_of(TEXT)(value) and value))
+SOME_SEGMENT_KEYS = AcceptedValues(lambda value: _segment_keys(list_of(TEXT)(value) and value))

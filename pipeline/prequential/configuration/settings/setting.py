@@ -4,9 +4,9 @@
     top_k: int = setting(5, integer(1, MAX_CLASSES), "kept; …", on_change=BEGIN_EMPTY)
 
 The comment above the field is the setting's documentation. The declaration has its default, the values that
-it takes (`parsing.Values`), and what a change of it means for state. From it follow the configuration's keys
-and errors, the digests in messages, snapshots and restores, `config diff`, the arguments of `evaluate`, and
-the pages of the reference.
+it takes (`parsing.AcceptedValues`), and what a change of it means for state. From it follow the keys of the
+configuration and their errors, the digests in messages, snapshots and restores, `config diff`, the arguments
+of `evaluate`, and the pages of the reference.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any, NamedTuple
 
-from prequential.configuration.settings.parsing import Values
+from prequential.configuration.settings.parsing import AcceptedValues
 
 
 class OnChange(Enum):
@@ -44,7 +44,7 @@ class InDigest(Enum):
 class Setting(NamedTuple):
     """What a field of a section declares, see `setting`."""
 
-    values: Values | None
+    values: AcceptedValues | None
     change: str
     on_change: OnChange
     in_digest: InDigest
@@ -52,7 +52,7 @@ class Setting(NamedTuple):
 
 
 def setting(
-    default: Any = MISSING, values: Values | None = None, change: str = "", *,
+    default: Any = MISSING, values: AcceptedValues | None = None, change: str = "", *,
     on_change: OnChange = OnChange.KEEP, in_digest: InDigest = InDigest.IF_SET, of_tables: bool = True,
     **options: Any,
 ) -> Any:  # fmt: skip

@@ -111,10 +111,10 @@ class Catalog:
         self.by_name[name] = stream
         registry = self.registry
         if stream.code >= len(registry.streams.clock):
-            streams, settings = (
-                grown(table, stream.code + 1) for table in (registry.streams, registry.settings)
+            self.registry = registry._replace(
+                streams=grown(registry.streams, stream.code + 1),
+                settings=grown(registry.settings, stream.code + 1),
             )
-            self.registry = registry._replace(streams=streams, settings=settings)
         self._set_up(stream)
         if config.costs:
             self.prices.add(stream)

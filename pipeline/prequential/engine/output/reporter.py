@@ -272,10 +272,15 @@ class Reporter:
         deciles = None if bins is None else deciles_as_message(bins)
         if deciles is not None:
             details[RESIDUALS] = deciles
-        sums = estimator.scores_of(sequence) if not SUM_DETAILS.keys().isdisjoint(names) else None
-        for name in names if sums is not None else ():
-            if name in SUM_DETAILS and sums[SUM_DETAILS[name].part.sums[0]] >= NO_WEIGHT:
-                details[name] = SUM_DETAILS[name].function(sums)
+        of_sums = [name for name in names if name in SUM_DETAILS]
+        sums = estimator.scores_of(sequence) if of_sums else None
+        if sums is not None:
+            declared = {name: SUM_DETAILS[name] for name in of_sums}
+            details |= {
+                name: detail.function(sums)
+                for name, detail in declared.items()
+                if sums[detail.part.sums[0]] >= NO_WEIGHT
+            }
         return details
 
     def _began_later(self, kept: list[str], row: int, line: MessageSubject, stream: Stream) -> bool:

@@ -185,8 +185,10 @@ NUMBERED = tuple(part for part in PARTS if part.numbered)
 #: The settings by which outcomes are scored.
 SETTINGS = tuple(part.setting for part in (*PARTS, *CLASS_PARTS) if part.setting)
 
+_new_schema: Any = NamedTuple
+
 #: By stream, columns with the values of settings; 0: no measure asks for what is scored by them.
-SettingValues: Any = NamedTuple(  # type: ignore[misc]
+SettingValues = _new_schema(
     "SettingValues", [(part.setting, "Floats") for part in (*PARTS, *CLASS_PARTS) if part.valued]
 )
 

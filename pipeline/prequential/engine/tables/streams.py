@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, Words, inlined, inner
-from prequential.engine.tables.scores import SettingValues
 from prequential.engine.tables.store import NO_CLASS
 
 
@@ -296,7 +295,7 @@ class Registry(NamedTuple):
     entities: Entities
     segment_rows: SegmentRows
     ages: Ages
-    settings: SettingValues
+    settings: Any  # `scores.SettingValues`
 
 
 def segment_rows_of(registry: Registry, models: Ints) -> Ints:
