@@ -66,6 +66,15 @@ class Difference(msgspec.Struct, frozen=True):
         return not self.sections
 
 
+class _AlikeStreams(NamedTuple):
+    """Streams whose settings change alike."""
+
+    names: list[str]  # of their sections
+    section: str  # whether they have sections of their own only before, or only after
+    before: StreamConfig
+    after: StreamConfig
+
+
 def compare(
     before: Config, after: Config, tried: Callable[[Sequence[Pair]], list[Effects]] = trials
 ) -> Difference:
@@ -77,21 +86,24 @@ def compare(
     anew = before.kafka.prefix != after.kafka.prefix
     if changes := list(_rest(of_rest(before), of_rest(after))):
         sections.append(Section([], changes))
-    groups: dict[tuple[tuple[str, str], ...], tuple[list[str], str, Pair]] = {}
+    groups: dict[tuple[tuple[str, str], ...], _AlikeStreams] = {}
     names = ["defaults", *dict.fromkeys((*before.streams, *after.streams))]
     for name in names:
-        pair = (before.defaults, after.defaults)
+        was, now = before.defaults, after.defaults
         if name != "defaults":
-            pair = before.stream(name), after.stream(name)
-        settings = of_stream(pair[0]), of_stream(pair[1])
-        differing = tuple((key, repr((settings[0][key], settings[1][key]))) for key in _changed(*settings))
+            was, now = before.stream(name), after.stream(name)
+        settings_before, settings_after = of_stream(was), of_stream(now)
+        differing = tuple(
+            (key, repr((settings_before[key], settings_after[key])))
+            for key in _changed(settings_before, settings_after)
+        )
         own = [name == "defaults" or name in config.streams for config in (before, after)]
         section = "" if all(own) else "removed" if own[0] else "added"
         if differing or section:
             section_name = name if name == "defaults" else f"streams.{name}"
             # What state there is depends on all settings: streams change alike if these do.
-            alike = (*differing, (section, repr(pair[0])))
-            groups.setdefault(alike, ([], section, pair))[0].append(section_name)
+            alike = (*differing, (section, repr(was)))
+            groups.setdefault(alike, _AlikeStreams([], section, was, now)).names.append(section_name)
     stream_groups = list(groups.values())
     sections += _of_streams(stream_groups, _nothing if anew else tried)
     return Difference(sections, (before.digest, after.digest), anew)
@@ -122,18 +134,19 @@ def _rest(before: dict[str, Any], after: dict[str, Any]) -> Iterator[KeyChange]:
 
 
 def _of_streams(
-    groups: Sequence[tuple[list[str], str, Pair]], tried: Callable[[Sequence[Pair]], list[Effects]]
+    groups: Sequence[_AlikeStreams], tried: Callable[[Sequence[Pair]], list[Effects]]
 ) -> Iterator[Section]:
     """Tries each change as a whole, and each key alone."""
     pairs: list[Pair] = []
-    for _, _, (before, after) in groups:
+    for streams in groups:
+        before, after = streams.before, streams.after
         keys = _changed(of_stream(before), of_stream(after))
         alone = [(before, _with(before, after, [key])) for key in keys]
         pairs += [(before, after)] * bool(keys) + alone * (len(keys) > 1)
     effects = iter(tried(pairs) if pairs else [])
-    for names, section, (before, after) in groups:
-        settings = of_stream(before), of_stream(after)
-        keys = _changed(*settings)
+    for streams in groups:
+        settings_before, settings_after = of_stream(streams.before), of_stream(streams.after)
+        keys = _changed(settings_before, settings_after)
         whole = next(effects) if keys else Effects()
         of_keys = [next(effects) for _ in keys] if len(keys) > 1 else [whole]
         changes = []
@@ -142,11 +155,15 @@ def _of_streams(
             effect = "" if begun or ended or whole.refused else setting_of(key).change
             changes.append(
                 KeyChange(
-                    key, list(difference(key, settings[0][key], settings[1][key])), effect, begun, ended
+                    key,
+                    list(difference(key, settings_before[key], settings_after[key])),
+                    effect,
+                    begun,
+                    ended,
                 )
             )
         yield Section(
-            names, changes, section, _names(whole.kept),
+            streams.names, changes, streams.section, _names(whole.kept),
             _names(whole.begun - frozenset().union(*(own.begun for own in of_keys))),
             _names(whole.ended - frozenset().union(*(own.ended for own in of_keys))),
             whole.refused,

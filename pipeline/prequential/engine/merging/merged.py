@@ -8,7 +8,7 @@ segment that one partition counts as `KEY=other` belongs to `KEY=other` in all p
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -133,8 +133,25 @@ def _ranks(times_by_name: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return {name: rank for rank, name in enumerate(sorted(first, key=first.__getitem__))}
 
 
-#: An evaluated entity, in the order of messages: kind, model, segment, age.
-_EntityKey: TypeAlias = tuple[int, str, str | None, str | None]
+class _EntityKey(NamedTuple):
+    """An evaluated entity."""
+
+    kind: int
+    model: str
+    segment: str | None
+    age: str | None
+
+    @property
+    def order(self) -> tuple[int, str, str, str]:
+        """Its place in the order of messages."""
+        return self.kind, self.model, self.segment or "", self.age or ""
+
+
+class _PartitionResults(NamedTuple):
+    """The results of an entity in one partition."""
+
+    number: int  # of the partition's part
+    evaluated: Evaluated
 
 
 #: Outcomes and revisions of what has had no messages so far.
@@ -165,13 +182,14 @@ class Merged:
         #: By entity: the results of each partition.
         self._by_entity = self._results(parts)
 
-    def _results(self, parts: Sequence[Part]) -> dict[_EntityKey, list[tuple[int, Evaluated]]]:
-        """By entity, the results of each partition (its number)."""
-        results: dict[_EntityKey, list[tuple[int, Evaluated]]] = {}
+    def _results(self, parts: Sequence[Part]) -> dict[_EntityKey, list[_PartitionResults]]:
+        """By entity, the results of each partition."""
+        results: dict[_EntityKey, list[_PartitionResults]] = {}
         for number, part in enumerate(parts):
             for evaluated in part.evaluated:
-                entity = evaluated.kind, evaluated.model, self.names.segment(evaluated.segment), evaluated.age
-                results.setdefault(entity, []).append((number, evaluated))
+                segment = self.names.segment(evaluated.segment)
+                entity = _EntityKey(evaluated.kind, evaluated.model, segment, evaluated.age)
+                results.setdefault(entity, []).append(_PartitionResults(number, evaluated))
         return results
 
     # ---- metrics
@@ -186,7 +204,7 @@ class Merged:
         present = self._numbers(self._parts)
         changed = [entity for entity, numbers in present.items() if former.get(entity, _NOTHING) != numbers]
         covered: set[str] = set()
-        for entity in sorted(changed, key=lambda key: (key[0], *(text or "" for text in key[1:]))):
+        for entity in sorted(changed, key=lambda key: key.order):
             yield from self._metrics(entity, covered)
 
     def _numbers(self, parts: Sequence[Part]) -> dict[_EntityKey, tuple[int, ...]]:
@@ -194,13 +212,13 @@ class Merged:
         of_stream = totals(part.counts for part in parts)
         numbers: dict[_EntityKey, tuple[int, ...]] = {}
         for entity, by_entity in self._results(parts).items():
-            results = [evaluated for _, evaluated in by_entity]
+            results = [partition.evaluated for partition in by_entity]
             numbers[entity] = (
                 sum(evaluated.outcomes for evaluated in results),
                 sum(evaluated.revisions for evaluated in results),
             )
-            if entity[0] in OF_MODELS:
-                numbers[entity] += tuple(self._counts(entity[0], results, of_stream).values())
+            if entity.kind in OF_MODELS:
+                numbers[entity] += tuple(self._counts(entity.kind, results, of_stream).values())
         return numbers
 
     def _moment(self, results: Sequence[Evaluated]) -> tuple[int, int, int]:
@@ -213,8 +231,8 @@ class Merged:
         )
 
     def _metrics(self, entity: _EntityKey, covered: set[str]) -> Iterator[Encoded]:
-        kind, model, segment, age = entity
-        results = [evaluated for _, evaluated in self._by_entity[entity]]
+        kind, model = entity.kind, entity.model
+        results = [partition.evaluated for partition in self._by_entity[entity]]
         outcomes, revisions, since = self._moment(results)
         if not outcomes and not (kind in OF_MODELS and self._predicts(model)):
             return
@@ -224,11 +242,11 @@ class Merged:
         by_chance = "random" in config.baselines and config.has_classes
         for chance in (False, True) if by_chance else (False,):
             name = model + RANDOM_SUFFIX if chance else model
-            for stage, made_of in self._stages(age, initial_is_final):
+            for stage, made_of in self._stages(entity.age, initial_is_final):
                 for estimator in self._estimators:
                     states = [self._state(entity, part, estimator, chance) for part in made_of]
                     state = states[0] if len(states) == 1 else intermediate(states, config.alpha)
-                    key = self._name, ALL_PARTITIONS, name, segment, stage, estimator
+                    key = self._name, ALL_PARTITIONS, name, entity.segment, stage, estimator
                     message = Metrics(
                         identity(*key, outcomes, revisions, [since], *self._loss), *key, state.n, outcomes,
                         max((evaluated.ts for evaluated in results if evaluated.outcomes), default=clock),
@@ -245,7 +263,8 @@ class Merged:
 
     def _predicts(self, model: str) -> bool:
         """Whether predictions of a model have been processed: see `estimates.predicting`."""
-        results = [evaluated for _, evaluated in self._by_entity.get((MODEL, model, None, None), ())]
+        partitions = self._by_entity.get(_EntityKey(MODEL, model, None, None), ())
+        results = [partition.evaluated for partition in partitions]
         counts = totals(evaluated.counts for evaluated in results)
         predictions = sum(counts.get(name, 0) for name in ("waiting", "late", "expired", "duplicate"))
         return predictions + sum(evaluated.outcomes for evaluated in results) > 0
@@ -262,9 +281,9 @@ class Merged:
 
     def _state(self, entity: _EntityKey, stage: str, estimator: str, chance: bool) -> EstimatorState:
         memories = [
-            (memory, self._places[number])
-            for number, evaluated in self._by_entity[entity] for memory in evaluated.memories
-            if memory.stage == (FINAL if evaluated.initial_is_final and stage == INITIAL else stage)
+            (memory, self._places[partition.number])
+            for partition in self._by_entity[entity] for memory in partition.evaluated.memories
+            if memory.stage == (FINAL if partition.evaluated.initial_is_final and stage == INITIAL else stage)
             and memory.estimator == estimator
         ]  # fmt: skip
         return measured(added(memories, estimator, self._classes.capacity), self._classes, chance=chance)
@@ -337,7 +356,8 @@ class Merged:
         classes = self._classes if used == self._used else MergedClasses(self._settings, self._name, used)
         places = classes.places(self._parts)
         for model, periods in due.items():
-            results = [evaluated for _, evaluated in self._by_entity[MODEL, model, None, None]]
+            entity = _EntityKey(MODEL, model, None, None)
+            results = [partition.evaluated for partition in self._by_entity[entity]]
             met = np.sum(
                 [evaluated.coverage["met"] for evaluated in results if evaluated.coverage is not None], axis=0
             )

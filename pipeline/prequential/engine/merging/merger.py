@@ -29,6 +29,14 @@ class ReportedMoments(NamedTuple):
     comparisons: int = NEVER  # the latest moment that also has messages about pairs
 
 
+class DueMoment(NamedTuple):
+    """A moment with a part of each partition."""
+
+    moment: int
+    parts: list[Part]
+    changed: list[bool]  # by part, whether its partition has changed at the moment
+
+
 class _Waiting(NamedTuple):
     offset: int
     part: Part
@@ -49,7 +57,7 @@ class _Stream:
         if part.until >= self._oldest:
             self.parts.setdefault(part.partition, deque()).append(_Waiting(offset, part))
 
-    def next(self) -> tuple[int, list[Part], list[bool]] | None:
+    def next(self) -> DueMoment | None:
         """The next moment at which a partition has changed; None until all partitions have a part for it."""
         if len(self.parts) < self.partitions:
             return None
@@ -61,7 +69,9 @@ class _Stream:
         if moment is None:
             return None
         parts = self.parts_at(moment)
-        return None if parts is None else (moment, parts, [part.since == moment for part in parts])
+        if parts is None:
+            return None
+        return DueMoment(moment, parts, [part.since == moment for part in parts])
 
     def parts_at(self, moment: int) -> list[Part] | None:
         """The parts of all partitions for a moment; None: some are missing, or were dropped already."""
@@ -132,10 +142,10 @@ class Merger:
         stream.add(part, offset)
         messages: list[Encoded] = []
         while (due := stream.next()) is not None:
-            moment, parts, changed = due
+            moment, parts = due.moment, due.parts
             reported = stream.reported._replace(metrics=moment)
             if self._agree(moment, parts):
-                merged = Merged(self._config, parts, changed)
+                merged = Merged(self._config, parts, due.changed)
                 self.names[part.stream] = merged.names
                 before = self._before(stream)
                 messages += merged.metrics(before)

@@ -22,7 +22,9 @@ from prequential.engine.output.period_measures import OF_LOSSES
 _LEAST_SCALE = 1e-3
 
 #: Measures whose scale is a share of their value …
-BY_VALUE = frozenset({*OF_LOSSES, *(one.name for one in MEASURES.values() if one.inputs == COSTS)})
+BY_VALUE = frozenset(
+    {*OF_LOSSES, *(measure.name for measure in MEASURES.values() if measure.inputs == COSTS)}
+)
 
 #: … and those whose errors in a book count as dependent.
 DEPENDENT = BY_VALUE | frozenset(OF_RANKS)

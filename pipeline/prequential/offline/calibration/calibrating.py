@@ -273,19 +273,20 @@ def _calibrate(
     usable = [past for past in phases if not _problem(past, len(pasts) / part, report)]
     if not able or not usable:
         return
-    watched = []  # outcomes per ms of each sequence, and the alarm rates of the detectors on it
+    curves_of: list[list[PacedCurve]] = [[] for _ in able]  # by detector, those of the sequences
     for past in usable:
         pace = _pace(past)
         longest = pace * len(usable) / part
         _note_long_dependence(past, longest, settings.outcomes, report)
-        watched.append((pace, rates.curves(past, able, longest, settings.outcomes, settings.seed)))
+        curves = rates.curves(past, able, longest, settings.outcomes, settings.seed)
+        for paced_curves, curve in zip(curves_of, curves):
+            if curve is not None:
+                paced_curves.append(PacedCurve(pace, curve))
         done()
     new = list(configured)
     found_of: dict[int, Calibrated] = {}
     for able_index, detector in enumerate(able):
-        outcome = _of_detector(
-            stream, detector, [(pace, curves[able_index]) for pace, curves in watched], part
-        )
+        outcome = _of_detector(stream, detector, curves_of[able_index], part)
         if isinstance(outcome, Left):
             report.left.append(outcome)
             continue
@@ -373,37 +374,50 @@ def _problem(past: PastSequence, apart: float, report: CalibrationReport) -> boo
     return bool(why)
 
 
+class PacedCurve(NamedTuple):
+    """A detector on one sequence."""
+
+    pace: float  # outcomes per ms
+    curve: rates.Curve  # its rates of alarms
+
+
+class ShownThreshold(NamedTuple):
+    """A threshold in a plot, on the scale of curves."""
+
+    u: float
+    point: rates.ThresholdRates | None = None  # where its alarms were counted; None: they weren't
+
+
 def _of_detector(
-    stream: str, detector: DetectorConfig, by_pace: Sequence[tuple[float, rates.Curve | None]], part: float
+    stream: str, detector: DetectorConfig, curves: Sequence[PacedCurve], part: float
 ) -> tuple[Calibrated, DetectorConfig] | Left:
     """Return the threshold at which all sequences together have `part` alarms per ms."""
-    curves = [(pace, curve) for pace, curve in by_pace if curve is not None]
     threshold = rates.threshold_of(detector)
     if not curves:
         return Left(stream, name_of(detector), "it hardly ever alarms, whatever its threshold")
 
     def total(u: float) -> float:
-        return sum(pace * curve.rate(u) for pace, curve in curves)
+        return sum(paced.pace * paced.curve.rate(u) for paced in curves)
 
     low = 0.0
-    high = max(curve.u_at(min(part / (len(curves) * pace), 0.5)) for pace, curve in curves)
+    high = max(paced.curve.u_at(min(part / (len(curves) * paced.pace), 0.5)) for paced in curves)
     for _ in range(100):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if total(middle) > part else (low, middle)
     # Rates above that of the lowest threshold that was tried are unknown.
-    u = max(high, min(curve.points[0].u for _, curve in curves))
+    u = max(high, min(paced.curve.points[0].u for paced in curves))
     after = rates.with_threshold(detector, u)
     u = rates.scale_of(threshold, rates.value_of(threshold, u))
-    shares = [pace * curve.rate(u) / total(u) for pace, curve in curves]
-    spread = math.sqrt(sum((share * curve.spread(u)) ** 2 for share, (_, curve) in zip(shares, curves)))
+    shares = [paced.pace * paced.curve.rate(u) / total(u) for paced in curves]
+    spread = math.sqrt(sum((share * paced.curve.spread(u)) ** 2 for share, paced in zip(shares, curves)))
     before = float(DETECTORS[detector.detector].complete(detector.params)[threshold.name])
     factors = [math.exp(_INTERVAL * sign * spread) for sign in (0, -1, 1)]
     by_threshold = [
         Rate(
-            rates.value_of(threshold, shown_u), total(shown_u),
-            None if point_index is None else int(curves[0][1].points[point_index].alarms.sum()), shown_u == u,
+            rates.value_of(threshold, shown.u), total(shown.u),
+            None if shown.point is None else int(shown.point.alarms.sum()), shown.u == u,
         )
-        for shown_u, point_index in _shown(curves, u)
+        for shown in _shown([paced.curve for paced in curves], u)
     ]  # fmt: skip
     calibrated = Calibrated(
         stream, name_of(detector), len(curves), threshold.name, before, rates.value_of(threshold, u),
@@ -413,20 +427,18 @@ def _of_detector(
     return calibrated, after
 
 
-def _shown(curves: Sequence[tuple[float, rates.Curve]], u: float) -> list[tuple[float, int | None]]:
+def _shown(curves: Sequence[rates.Curve], u: float) -> list[ShownThreshold]:
     """Return the thresholds for a plot.
 
     For one sequence, they are the thresholds at which alarms were counted, and the new one.
     """
     if len(curves) == 1:
-        thresholds: list[tuple[float, int | None]] = [
-            (point.u, point_index) for point_index, point in enumerate(curves[0][1].points)
-        ]
+        thresholds = [ShownThreshold(point.u, point) for point in curves[0].points]
     else:
-        least = min(curve.points[0].u for _, curve in curves)
-        apart = (max(curve.points[-1].u for _, curve in curves) - least) / _SHOWN
-        thresholds = [(least + apart * step, None) for step in range(_SHOWN + 1)]
-    return sorted([*thresholds, (u, None)], key=lambda entry: entry[0])
+        least = min(curve.points[0].u for curve in curves)
+        apart = (max(curve.points[-1].u for curve in curves) - least) / _SHOWN
+        thresholds = [ShownThreshold(least + apart * step) for step in range(_SHOWN + 1)]
+    return sorted([*thresholds, ShownThreshold(u)], key=lambda shown: shown.u)
 
 
 def _delays(

@@ -49,6 +49,13 @@ _Sequence: TypeAlias = tuple[str, int, str | None]
 _heading = msgspec.json.Decoder(_Heading).decode
 
 
+class _Extent(NamedTuple):
+    """Where a message is in the texts of published ones, in bytes."""
+
+    start: int
+    size: int
+
+
 class MessageDifference(NamedTuple):
     """A field of a message that isn't as recomputed."""
 
@@ -88,8 +95,8 @@ class Verification:
         self._texts = SpooledTemporaryFile(_IN_MEMORY)
         self._size = 0
         #: By message that hasn't been recomputed so far, and then by one that has: its place in the texts.
-        self._extents: dict[_Key, tuple[int, int]] = {}
-        self._recomputed: dict[_Key, tuple[int, int]] = {}
+        self._extents: dict[_Key, _Extent] = {}
+        self._recomputed: dict[_Key, _Extent] = {}
         #: By sequence, messages that were only recomputed since the latest one that was also published.
         self._pending: dict[_Sequence, list[MessageDifference]] = {}
         self._begun: set[_Sequence] = set()  # those with a message that was published and recomputed
@@ -108,7 +115,7 @@ class Verification:
         if key not in self._extents:
             self._texts.seek(self._size)
             self._texts.write(text)
-            self._extents[key] = self._size, len(text)
+            self._extents[key] = _Extent(self._size, len(text))
             self._size += len(text)
         elif (earlier := self._text(self._extents[key])) != text:
             yield from _differences(topic, earlier, text)
@@ -163,10 +170,9 @@ class Verification:
                 subject = _subject_of(msgspec.json.decode(text))
                 yield MessageDifference(topic, name, subject, "", text.decode(), "")
 
-    def _text(self, extent: tuple[int, int]) -> bytes:
-        start, size = extent
-        self._texts.seek(start)
-        return self._texts.read(size)
+    def _text(self, extent: _Extent) -> bytes:
+        self._texts.seek(extent.start)
+        return self._texts.read(extent.size)
 
 
 def _key_of(topic: str, text: bytes) -> tuple[_Key, _Sequence]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.texts import ListedSettings, between, texts
 from prequential.topics.foreign_json import Unreadable, reader
+from prequential.views.watching.state import StreamPartition
 
 #: The largest numbers of stream names and of partitions that are listed for each settings.
 _NAMES, _PARTITIONS = 5, 20
@@ -39,13 +40,6 @@ class Run(msgspec.Struct, gc=False):
     former: str | None = None
 
 
-class ConfigurationPlace(NamedTuple):
-    """A stream in one partition, which one worker evaluates at a time."""
-
-    stream: str
-    partition: int
-
-
 class Configurations:
     """The newest run of each stream and partition; `config` is the page's own configuration."""
 
@@ -55,7 +49,7 @@ class Configurations:
             stream_config.digest: stream_config
             for stream_config in (config.defaults, *config.streams.values())
         }
-        self._runs: dict[ConfigurationPlace, Run] = {}
+        self._runs: dict[StreamPartition, Run] = {}
         self._settings: dict[str, Texts] = {}
         #: Places whose newest messages have other settings than the page, and places with changed settings.
         self._others = self._changed = 0
@@ -71,7 +65,7 @@ class Configurations:
         """
         if not config:
             return
-        stream_partition = ConfigurationPlace(stream, partition)
+        stream_partition = StreamPartition(stream, partition)
         run = self._runs.get(stream_partition)
         if run is not None and run.config == config:
             run.newest = time
@@ -97,7 +91,7 @@ class Configurations:
 
     def page(self) -> dict[str, Any]:
         """Return the current settings, their changes and their differences as the page's JSON."""
-        by_config: dict[str, list[ConfigurationPlace]] = {}
+        by_config: dict[str, list[StreamPartition]] = {}
         for stream_partition, run in self._runs.items():
             by_config.setdefault(run.config, []).append(stream_partition)
         at_work = sorted(by_config.items(), key=lambda item: (-len(item[1]), item[0]))
@@ -111,7 +105,7 @@ class Configurations:
             "beside_own": self._beside_own(),
         }
 
-    def _line(self, config: str, stream_partitions: list[ConfigurationPlace]) -> dict[str, Any]:
+    def _line(self, config: str, stream_partitions: list[StreamPartition]) -> dict[str, Any]:
         runs = [self._runs[stream_partition] for stream_partition in stream_partitions]
         changed = [run.first for run in runs if run.former is not None]
         return {
@@ -126,9 +120,9 @@ class Configurations:
             "messages": sum(run.messages for run in runs),
         }
 
-    def _changes(self, by_config: Mapping[str, list[ConfigurationPlace]]) -> list[dict[str, Any]]:
+    def _changes(self, by_config: Mapping[str, list[StreamPartition]]) -> list[dict[str, Any]]:
         """Return places with changed settings, by the settings before and after, the newest change first."""
-        changed: dict[tuple[str, str], list[ConfigurationPlace]] = {}
+        changed: dict[tuple[str, str], list[StreamPartition]] = {}
         for stream_partition, run in self._runs.items():
             if run.former is not None:
                 changed.setdefault((run.former, run.config), []).append(stream_partition)
@@ -152,7 +146,7 @@ class Configurations:
 
     def _beside_own(self) -> list[dict[str, Any]]:
         """Return the differences between the page's own settings and the current ones."""
-        pairs: dict[tuple[str, str], list[ConfigurationPlace]] = {}
+        pairs: dict[tuple[str, str], list[StreamPartition]] = {}
         for stream_partition, run in self._runs.items():
             if self._own(stream_partition) != run.config:
                 pairs.setdefault((self._own(stream_partition), run.config), []).append(stream_partition)
@@ -177,11 +171,11 @@ class Configurations:
         ]
         return {"untold": untold, "keys": [] if untold else keys}
 
-    def _own(self, stream_partition: ConfigurationPlace) -> str:
+    def _own(self, stream_partition: StreamPartition) -> str:
         return self._config.stream(stream_partition.stream).digest
 
 
-def _extent(stream_partitions: list[ConfigurationPlace]) -> dict[str, Any]:
+def _extent(stream_partitions: list[StreamPartition]) -> dict[str, Any]:
     """Return the number of places, some of their streams' names, and their partitions."""
     partitions = sorted({stream_partition.partition for stream_partition in stream_partitions})
     return {

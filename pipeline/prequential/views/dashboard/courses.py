@@ -12,7 +12,7 @@ from prequential.topics.outputs import Incident
 from prequential.views.dashboard.history import History, newest_point
 from prequential.views.dashboard.series import Point, Series
 from prequential.views.watching.ranking import RankedModel, is_baseline, look_by_name, measures_shown
-from prequential.views.watching.state import ModelKey
+from prequential.views.watching.state import ModelKey, StreamPartition
 from prequential.views.wording import measures, status
 from prequential.views.wording.periods import period_name
 
@@ -84,15 +84,13 @@ _BANDS = 60
 #: Digits of a point's place on the axis from 0 to 1, and significant digits of its value.
 _PLACE_DIGITS, _DIGITS = 4, 5
 
-StreamPartition = tuple[str, int]
-
 
 def looks_of(models: Iterable[ModelKey], stream_partition: StreamPartition) -> dict[str, int]:
     """Return the number of each model's colour in the plots of a stream: its place among all names.
 
     So a model has the same colour on every page, and in a notebook.
     """
-    names = sorted({key.model for key in models if (key.stream, key.partition) == stream_partition})
+    names = sorted({key.model for key in models if key.stream_partition == stream_partition})
     return look_by_name(names)
 
 
@@ -100,7 +98,7 @@ def by_stream(rows: Sequence[RankedModel]) -> dict[StreamPartition, list[RankedM
     """Group rows by stream and partition; streams are in the order of their first rows."""
     streams: dict[StreamPartition, list[RankedModel]] = {}
     for row in rows:
-        streams.setdefault((row.model.key.stream, row.model.key.partition), []).append(row)
+        streams.setdefault(row.model.key.stream_partition, []).append(row)
     return streams
 
 
@@ -146,13 +144,13 @@ def _plot(
     first = rows[0].sequence
     looks, zone = (
         looks_of(history.models, stream_partition),
-        history.config.stream(stream_partition[0]).period_zone,
+        history.config.stream(stream_partition.stream).period_zone,
     )
-    objective = history.config.stream(stream_partition[0]).objective
+    objective = history.config.stream(stream_partition.stream).objective
     return {
-        "stream": stream_partition[0],
-        "partition": stream_partition[1],
-        "split": stream_partition[0] in history.split,
+        "stream": stream_partition.stream,
+        "partition": stream_partition.partition,
+        "split": stream_partition.stream in history.split,
         "measure": measure,
         "less_is_better": measure in LESS_IS_BETTER,
         "bounds": _bounds(measure),

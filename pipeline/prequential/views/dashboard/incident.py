@@ -14,7 +14,7 @@ from prequential.views.dashboard.history import OPEN, History, Past, began, newe
 from prequential.views.dashboard.incident_levels import as_json, levels_over_time, parts_of
 from prequential.views.watching.ranking import Ranking
 from prequential.views.watching.readings import Notice
-from prequential.views.watching.state import ModelKey
+from prequential.views.watching.state import ModelKey, StreamPartition
 from prequential.views.wording import explaining, measures, status
 
 #: The largest numbers of a model's versions, alarms without an incident, and incidents, also of those before
@@ -191,8 +191,8 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
 
 def _models_beside(history: History, incident: Incident) -> set[str]:
     """Return the names of all models of the incident's stream and partition."""
-    stream_partition = incident.stream, incident.partition
-    return {key.model for key in history.models if (key.stream, key.partition) == stream_partition}
+    stream_partition = StreamPartition(incident.stream, incident.partition)
+    return {key.model for key in history.models if key.stream_partition == stream_partition}
 
 
 def _alarms_before(incident: Incident, alarms: Iterable[Notice], own: Set[str]) -> list[dict[str, Any]]:

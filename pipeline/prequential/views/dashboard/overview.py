@@ -11,7 +11,7 @@ from prequential.views.dashboard.history import History, began
 from prequential.views.dashboard.status import Statuses, Verdicts, difference, levels, missed, worse_than
 from prequential.views.watching import ranking
 from prequential.views.watching.incidents import AlarmGroup
-from prequential.views.watching.state import ModelKey, ModelSilence
+from prequential.views.watching.state import ModelKey, ModelSilence, StreamPartition
 from prequential.views.wording import status
 from prequential.views.wording.measures import COMPARED
 
@@ -100,7 +100,7 @@ class Overview:
         }  # fmt: skip
 
     def plots(
-        self, streams: dict[courses.StreamPartition, list[ranking.RankedModel]], by: str | None, now: int
+        self, streams: dict[StreamPartition, list[ranking.RankedModel]], by: str | None, now: int
     ) -> list[dict[str, Any]]:
         """Return a plot of each of these streams as JSON; `now` is in epoch ms."""
         return courses.stream_plots(

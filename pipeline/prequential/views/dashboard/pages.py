@@ -279,7 +279,7 @@ def model_page(
         "cards": cards_of(
             model, readings[stages[0]] if stages else None, _whole(history, model, segment, stages), zone
         ),
-        "look": looks_of(history.models, (key.stream, key.partition)).get(key.model, 0),
+        "look": looks_of(history.models, key.stream_partition).get(key.model, 0),
         "since_start": past.first or None,
         **_newest(row.reading),
         "estimator": estimator,

@@ -11,7 +11,14 @@ from prequential.engine.measures.registry import LESS_IS_BETTER, MEASURES
 from prequential.topics.outputs import Incident
 from prequential.views.dashboard.history import OPEN, History, began
 from prequential.views.watching.ranking import RankedModel, is_baseline
-from prequential.views.watching.state import LABELS_STOPPED, WORKER_DOWN, ModelKey, ModelState, coverage_of
+from prequential.views.watching.state import (
+    LABELS_STOPPED,
+    WORKER_DOWN,
+    ModelKey,
+    ModelState,
+    StreamPartition,
+    coverage_of,
+)
 from prequential.views.wording import comparing, measures
 from prequential.views.wording.status import (
     FEW,
@@ -47,6 +54,13 @@ def better_now(pair: comparing.Pair) -> str | None:
     return pair.better(verdict)
 
 
+class WorsePairs(NamedTuple):
+    """By model of a stream in one partition, the pairs in which it is worse."""
+
+    heard: int  # when messages had come last
+    of_model: dict[str, list[comparing.Pair]]
+
+
 class Verdicts:
     """Verdicts against models, by the stream's first loss, in stage `final`, without segments.
 
@@ -56,7 +70,7 @@ class Verdicts:
     def __init__(self, history: History) -> None:
         self._history = history
         #: By stream and partition: the version of the history, and by model the pairs with a better one.
-        self._known: dict[tuple[str, int], tuple[int, dict[str, list[comparing.Pair]]]] = {}
+        self._known: dict[StreamPartition, WorsePairs] = {}
 
     def against(self, key: ModelKey) -> bool:
         """Whether a model has a verdict against it; in a stream with a champion, only for the champion."""
@@ -72,15 +86,15 @@ class Verdicts:
         ]  # fmt: skip
 
     def _pairs_against(self, key: ModelKey) -> list[comparing.Pair]:
-        stream_partition = key.stream, key.partition
+        stream_partition = key.stream_partition
         heard = self._history.heard.get(stream_partition, 0)
-        cached = self._known.get(stream_partition)
-        if cached is None or cached[0] != heard:
-            cached = self._known[stream_partition] = heard, self._worse(stream_partition)
-        return cached[1].get(key.model, [])
+        pairs = self._known.get(stream_partition)
+        if pairs is None or pairs.heard != heard:
+            pairs = self._known[stream_partition] = WorsePairs(heard, self._worse(stream_partition))
+        return pairs.of_model.get(key.model, [])
 
-    def _worse(self, stream_partition: tuple[str, int]) -> dict[str, list[comparing.Pair]]:
-        loss = self._history.config.stream(stream_partition[0]).compare_losses[0]
+    def _worse(self, stream_partition: StreamPartition) -> dict[str, list[comparing.Pair]]:
+        loss = self._history.config.stream(stream_partition.stream).compare_losses[0]
         worse: dict[str, list[comparing.Pair]] = {}
         for pair in self._history.pairs(*stream_partition):
             names = {pair.model, pair.against}

@@ -13,7 +13,7 @@ from prequential.views.dashboard.history import OPEN, History
 from prequential.views.dashboard.status import is_below_baseline
 from prequential.views.dashboard.thresholds import with_area
 from prequential.views.watching.ranking import RankedModel, is_baseline
-from prequential.views.watching.state import SequenceName
+from prequential.views.watching.state import SequenceName, StreamPartition
 from prequential.views.wording import comparing, measures, status
 from prequential.views.wording.console import counted
 
@@ -28,13 +28,13 @@ def worst_first(incidents: Iterable[Incident]) -> list[Incident]:
 
 def verdict_of(history: History, rows: list[RankedModel]) -> Iterator[dict[str, Any]]:
     """Yield for each stream its name, its totals by model over the whole run, and a verdict in sentences."""
-    for (stream, partition), own in list(by_stream(rows).items())[:_STREAMS]:
+    for stream_partition, own in list(by_stream(rows).items())[:_STREAMS]:
         models = [row for row in own if not is_baseline(row.model.key.model) and row.reading is not None]
         if models:
             totals = [total for row in models if (total := _total(history, row)) is not None]
             yield {
-                "stream": stream, "totals": totals,
-                "sentences": list(_sentences(history, (stream, partition), models, totals)),
+                "stream": stream_partition.stream, "totals": totals,
+                "sentences": list(_sentences(history, stream_partition, models, totals)),
                 "references": list(_references(models)),
             }  # fmt: skip
 
@@ -79,11 +79,11 @@ def _total(history: History, row: RankedModel) -> dict[str, Any] | None:
 
 def _sentences(
     history: History,
-    stream_partition: tuple[str, int],
+    stream_partition: StreamPartition,
     models: list[RankedModel],
     totals: list[dict[str, Any]],
 ) -> Iterator[str]:
-    stream = printable(stream_partition[0])
+    stream = printable(stream_partition.stream)
     outcomes = sorted({row.reading.outcomes for row in models if row.reading is not None})
     outcome_counts = f"{outcomes[-1]:,}" if len(outcomes) == 1 else f"{outcomes[0]:,} to {outcomes[-1]:,}"
     period = "" if models[0].model.untimed else _period(history, models)

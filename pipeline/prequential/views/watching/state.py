@@ -211,12 +211,24 @@ def silence(pace: Pace, stream: StreamPace) -> ModelSilence | None:
 TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS, INCIDENTS)
 
 
+class StreamPartition(NamedTuple):
+    """A stream in one partition, which one worker evaluates at a time."""
+
+    stream: str
+    partition: int
+
+
 class ModelKey(NamedTuple):
     """A model of a stream in one partition; each partition of a stream is evaluated separately."""
 
     stream: str
     model: str
     partition: int
+
+    @property
+    def stream_partition(self) -> StreamPartition:
+        """The partition of its stream."""
+        return StreamPartition(self.stream, self.partition)
 
 
 class SequenceName(NamedTuple):
@@ -364,7 +376,7 @@ class WatchState:
         if self._streams_at != (self.messages, now):
             self._streams_at = self.messages, now
             self._streams.clear()
-        stream_partition = model.key.stream, model.key.partition
+        stream_partition = model.key.stream_partition
         if stream_partition not in self._streams:
             time = self._spoken.get(stream_partition, 0) if now is None else now
             self._streams[stream_partition] = StreamPace.from_paces(self._paces[stream_partition], time)
@@ -386,7 +398,7 @@ class WatchState:
         if not newest or any(reading is None or reading.outcomes for reading in newest):
             return None
         oldest = coverage_of(model).get("oldest_waiting_ms")
-        stream_partition = model.key.stream, model.key.partition
+        stream_partition = model.key.stream_partition
         end = self._spoken.get(stream_partition, 0) if now is None else now
         ages = [end - model.first, *([int(oldest)] if isinstance(oldest, int | float) else [])]
         return max(0, *ages)
@@ -402,7 +414,7 @@ class WatchState:
         if model is None:
             return False
         self._made_by(heading, time)
-        stream_partition = heading.stream, heading.partition
+        stream_partition = StreamPartition(heading.stream, heading.partition)
         self._spoken[stream_partition] = max(time, self._spoken.get(stream_partition, 0))
         if heading.period is not readings.ABSENT:
             period_reading = readings.decode_period(value)
