@@ -479,7 +479,7 @@ def _pairs(shard: Shard) -> dict[str, Any]:
 
 
 def _content(table: Any, row: int) -> list[bytes]:
-    """What a row of a table has; of a window's scores only those that there are."""
+    """What a row of a table has; of a window's scores only those that there are, whatever places it has."""
     columns = {name: column[row] for name, column in columns_of(table).items()}
     if isinstance(table, WindowSums):
         flags, values = columns["flags"], columns["values"].copy()
@@ -488,7 +488,7 @@ def _content(table: Any, row: int) -> list[bytes]:
             values[flags & SCORED == 0, :4] = 0
             values[flags & WEIGHTED == 0, 4] = 0
         columns["values"] = values
-    return [column.tobytes() for column in columns.values()]
+    return [column.tobytes().rstrip(b"\0") for column in columns.values()]
 
 
 def model_of(shard: Shard, stream: str, model: str) -> dict[str, int]:

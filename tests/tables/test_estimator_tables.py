@@ -369,3 +369,29 @@ def test_tables_grow_by_rows() -> None:
     of.table = grown(of.table, 40)
     of.count(unrevised(np.array([39], np.int32), np.zeros(1, np.int64), np.array([7], np.int32)))
     assert of.table.cells[39, 7] == of.table.n[39] == 1
+
+
+@pytest.mark.parametrize("payload", [Payload(COUNTS, 64), OF_CLASSES])
+def test_a_window_has_places_for_its_outcomes_only(payload: Payload) -> None:
+    """As many as its longest sequence needs, up to its size; readings are as with all from the start."""
+    log, both = random_log(11, 3_000, sequences=2), np.arange(2)
+    window, whole, adopting = (Accumulator("window:1000", payload, 2) for _ in range(3))
+    whole.make_room(1_000)
+    assert (window.places, whole.places) == (16, 1_000)
+    widths = []
+    for rows in np.array_split(np.arange(3_000, dtype=np.int32), 60):
+        read = LogRows(log, rows, 4, numbers=False)
+        for one in (window, whole):
+            if payload.kind == COUNTS:
+                one.count(read.cells)
+            else:
+                one.add(read.scores)
+        adopting.adopt(window, both, both)
+        widths.append(window.places)
+        assert window.places >= min(1_000, int(window.table.n.max()))
+        for one in (window, adopting):
+            if payload.kind == COUNTS:
+                assert one.counted(both).cells.tolist() == whole.counted(both).cells.tolist()
+            else:
+                assert one.summed(both).tobytes() == whole.summed(both).tobytes()
+    assert sorted(set(widths)) == [32, 64, 128, 256, 512, 1_000]

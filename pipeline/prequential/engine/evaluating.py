@@ -66,8 +66,11 @@ class Evaluation:
             runner = self._runners[number]
             if runner is None:
                 self._consume(self._state.catalog.plans[number], np.array([row], dtype=np.int32), records)
-            elif (alarms := runner.consume(row)) is not None:
-                self._note(runner.plan, np.array([row], dtype=np.int32), alarms, records)
+            else:
+                alarms = runner.consume(row)
+                self.version += runner.has_widened
+                if alarms is not None:
+                    self._note(runner.plan, np.array([row], dtype=np.int32), alarms, records)
         self._read = count
 
     def finish(self, records: Sequence[Any]) -> list[Raised]:
@@ -93,7 +96,9 @@ class Evaluation:
         return [raised for _, raised in sorted(ordered, key=itemgetter(0))]
 
     def _consume(self, plan: Plan, rows: Ints32, records: Sequence[Any]) -> None:
+        generation = plan.generation
         alarms = plan.consume(self._state.logs.outcomes, rows, positives_of_plan(self._state.catalog, plan))
+        self.version += plan.generation != generation
         self._note(plan, rows, alarms, records)
 
     def _note(self, plan: Plan, rows: Ints32, alarms: Alarms, records: Sequence[Any]) -> None:

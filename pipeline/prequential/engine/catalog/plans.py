@@ -25,7 +25,7 @@ from prequential.engine.measures.losses import own_column
 from prequential.engine.measures.per_class import Positives
 from prequential.engine.measures.registry import extends_scores
 from prequential.engine.tables.logs import Alarms, new_alarms
-from prequential.engine.tables.outcomes import Log, keys_of
+from prequential.engine.tables.outcomes import OUTCOME, Log, keys_of
 from prequential.engine.tables.rows import Key, RowAllocator, StateTable, TableAttribute, copy_rows
 
 
@@ -70,6 +70,7 @@ class Plan(RowAllocator):
         if watched and config.disparity is not None and not self.numbers and not parse(stages[0]).is_age:
             self.groups = ComparedGroups(config, config.disparity, 16)
         self.error_pairs = zeros(outcome_pairs.ErrorPairs, 16, counts=4)
+        self._windows: list[Accumulator] | None = None
         self.scored = False  # whether sums are kept: from the first outcome on that has a score
 
     def _estimator(self, name: str, paired: bool) -> Estimator:
@@ -88,15 +89,26 @@ class Plan(RowAllocator):
         `stream` and `entity` own the rows. `names` (stream, model, segment) seed the random numbers of
         detectors.
         """
-        count = len(self.stages)
         self.generation += 1
-        first = self.allocate(count)
-        for watch in self.watches:
-            for index, stage in enumerate(self.stages):
-                watch.begin(first + index, stage, *names)
-        self.owner[first : first + count] = stream
-        self.entity[first : first + count] = entity
+        first = self.allocate(len(self.stages))
+        self.begin(stream, entity, first, *names)
         return first
+
+    def take_new(self, count: int) -> None:
+        """Make room for the rows of so many more entities, which come after all others; see `begin`."""
+        self.generation += 1
+        self.rows += count * len(self.stages)
+        self.make_room()
+
+    def begin(self, stream: int, entity: int, first: int, *names: str | None) -> None:
+        """Note who owns the rows from `first` on, which are empty; otherwise as `take`."""
+        stop = first + len(self.stages)
+        for watch in self.watches:
+            if watch.is_seeded:
+                for index, stage in enumerate(self.stages):
+                    watch.begin(first + index, stage, *names)
+        self.owner[first:stop] = stream
+        self.entity[first:stop] = entity
 
     def attributes(self) -> Iterator[tuple[str, TableAttribute]]:
         """All tables: their names are those of an estimator, reference or detector, and a number."""
@@ -122,6 +134,21 @@ class Plan(RowAllocator):
         """All tables of estimators, detectors and signals; their rows are sequences."""
         return self.state_tables(f"plan {self.number}|", Key.SEQUENCE, (self.number,))
 
+    @property
+    def windows(self) -> list[Accumulator]:
+        """All accumulators that are windows."""
+        if self._windows is None:
+            holders = (attribute.holder for _, attribute in self.attributes())
+            self._windows = [
+                holder for holder in holders if isinstance(holder, Accumulator) and holder.places
+            ]
+        return self._windows
+
+    @property
+    def places(self) -> int:
+        """The sum of the windows' places of each sequence: a window that gets more has another table."""
+        return sum(window.places for window in self.windows)
+
     def place_of(self, stage: str) -> int:
         """A stage's place among those of an entity; raises ValueError for one that isn't evaluated."""
         if stage not in self.stages:
@@ -131,7 +158,7 @@ class Plan(RowAllocator):
     def score(self) -> None:
         """Keep sums of scores from now on; call it before the first outcome that has scores."""
         if not self.scored:
-            self.scored = True
+            self.scored, self._windows = True, None
             self.generation += 1
             for estimator in self.estimators:
                 estimator.score()
@@ -145,7 +172,10 @@ class Plan(RowAllocator):
         """
         if not self.scored and log.scored[rows].any():
             self.score()
-        return self._consume(log, rows, positives)
+        places = self.places
+        alarms = self._consume(log, rows, positives)
+        self.generation += self.places != places
+        return alarms
 
     def _consume(self, log: Log, rows: Ints32, positives: Positives, run: Run = run) -> Alarms:
         extended = extends_scores(self.config)
@@ -250,7 +280,12 @@ class SingleRowRunner:
     def __init__(self, plan: Plan, log: Log, positives: Positives) -> None:
         self.plan = plan
         self._log, self._positives = log, positives
-        self._scored = columns_of(log)["scored"]
+        columns = columns_of(log)
+        self._scored, self._kind, self._sequence = columns["scored"], columns["kind"], columns["sequence"]
+        #: Windows that may need more places: the outcomes by sequence, and the present places.
+        self._narrow: list[tuple[Ints, int]] = []
+        #: Whether windows have got more places, so other tables, for the latest row.
+        self.has_widened = False
         self._row: Ints32 = np.zeros(1, dtype=np.int32)
         self._repeated: Repeated | None = None
         self._generation = -1
@@ -262,14 +297,23 @@ class SingleRowRunner:
         All calls return the same object of alarms.
         """
         plan = self.plan
-        self._row[0] = row
+        self._row[0], self.has_widened = row, False
         if not plan.scored and self._scored[row]:
             plan.score()
-        if self._repeated is None or self._generation != plan.generation:
-            self._repeated, self._generation = Repeated(), plan.generation
+        if self._repeated is None or self._generation != plan.generation or self._is_full(row):
+            places, self._repeated, self._generation = plan.places, Repeated(), plan.generation
             self._alarms = plan._consume(self._log, self._row, self._positives, self._repeated.run)
+            self._narrow = [(window.table.n, window.places) for window in plan.windows if window.is_narrow]
+            self.has_widened = plan.places != places
         else:
             self._alarms.raised[0] = self._alarms.warned[0] = 0
             self._repeated.again()
         alarms = self._alarms
         return alarms if alarms.raised[0] or alarms.warned[0] else None
+
+    def _is_full(self, row: int) -> bool:
+        """Whether a window has no place for the outcome in this row of the log: it must become wider."""
+        if not self._narrow or self._kind[row] != OUTCOME:
+            return False
+        sequence = self._sequence[row]
+        return any(n[sequence] >= places for n, places in self._narrow)

@@ -118,6 +118,14 @@ class PairSide(RowAllocator):
         side = SIDES[not self.counted]
         return self.state_tables(f"comparisons {number}|{side}|", Key.JOINT, (number, side))
 
+    def adopt(self, source: PairSide, rows: Any, new_rows: Any) -> list[Any]:
+        """Copy `rows` of another side to `new_rows` of this one; returns the estimators that start empty."""
+        for former in source.estimators:
+            for estimator in self.estimators:
+                if estimator.name == former.name:
+                    estimator.make_room(int(np.max(former.table.n[rows], initial=0)))
+        return super().adopt(source, rows, new_rows)
+
     # ---- joint outcomes
 
     def consume(self, joint: Joint, rows: Ints32) -> tuple[int, Ints32]:

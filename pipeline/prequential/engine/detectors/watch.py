@@ -190,6 +190,7 @@ class Signal:
             if added is not None and ranked:
                 rank = existing(estimator.memory.rank, "a memory's rank")
                 kind, sequences = estimator.sums.payload.kind, codes.sequence.astype(np.int64)
+                estimator.sums.make_room_to_add(added)
                 rank(estimator.sums.table, kind, sequences, positive, added, into.values, into.reasons)
             if estimator.histogram is not None:
                 histogram = new_counted(count, estimator.histogram.payload.width)
@@ -227,8 +228,11 @@ class Signal:
         if self._estimator is not None and source._estimator is not None:
             self._estimator.adopt(source._estimator, rows, new_rows, changed)
             return
-        for old, new in zip(source.attributes(), self.attributes()):
-            copy_rows(old.table, rows, new.table, new_rows)
+        for old_errors, new_errors in zip(source._errors, self._errors):
+            new_errors.adopt(old_errors, rows, new_rows)
+        for old, new in ((source._scaled, self._scaled), (source._ratio, self._ratio)):
+            if new is not None:
+                copy_rows(old, rows, new, new_rows)
 
 
 class Watch:
@@ -255,12 +259,17 @@ class Watch:
         self.signal = Signal(config.signal, min_outcomes, rows, capacity, loss, by_value, extended, joint)
         self.table: Any = detector.new_table(rows, self._settings)
 
+    @property
+    def is_seeded(self) -> bool:
+        """Whether the detector uses random numbers."""
+        return "seed" in self.table._fields
+
     def begin(self, row: int, stage: str, *names: str | None) -> None:
         """Prepare a new sequence's row: a detector's random numbers are a function of stage and names.
 
         `initial` has those of `final`: equal outcomes have equal alarms.
         """
-        if "seed" in self.table._fields:
+        if self.is_seeded:
             stage = FINAL if stage == INITIAL else stage
             self.table.seed[row] = int(identity(*names, stage, self.config.signal)[:_SEED_DIGITS], 16)
 

@@ -8,12 +8,27 @@ from typing import Any
 
 import numpy as np
 from prequential.engine.compiled.calls import Run, run
-from prequential.engine.compiled.kernel import Floats, Ints, Ints32, copy_of_rows
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32, capacity_for, copy_of_rows, kernel
 from prequential.engine.estimators import declaration
 from prequential.engine.estimators.declaration import Additions, CountCodes, Counted, Payload
 from prequential.engine.estimators.naming import parse_estimator
 from prequential.engine.estimators.rows import widened
 from prequential.engine.tables.rows import copy_rows
+
+
+@kernel
+def most_after(n: Ints, sequences: Ints32) -> int:
+    """The largest number of outcomes of these sequences, (n,), after one more for each time that it is here.
+
+    `n` has the outcomes by sequence before; it is changed meanwhile.
+    """
+    most = 0
+    for q in sequences:
+        n[q] += 1
+        most = max(most, n[q])
+    for q in sequences:
+        n[q] -= 1
+    return most
 
 
 class Accumulator:
@@ -33,6 +48,9 @@ class Accumulator:
 
         With `into`, the reading after each row that is an outcome is written to the same row of `into`.
         """
+        if self.is_narrow:
+            new = (codes.cell != declaration.NO_CELL) & (codes.revised == declaration.NO_CELL)
+            self._make_room_for(codes.sequence[new])
         run(self._loops.update, self.table, codes, self.parameter, into)
 
     def counted(self, sequences: Ints, run: Run = run) -> Counted:
@@ -52,6 +70,7 @@ class Accumulator:
 
         With `into`, (rows, width), the reading after each row that is an outcome is written there.
         """
+        self.make_room_to_add(rows)
         run(self._loops.update, self.table, self.payload.kind, rows, self.parameter, into)
 
     def summed(self, sequences: Ints, run: Run = run, payload: Payload | None = None) -> Floats:
@@ -64,6 +83,41 @@ class Accumulator:
         run(self._loops.read, self.table, payload.kind, sequences, self.parameter, into)
         return into
 
+    # ---- places of outcomes
+
+    @property
+    def places(self) -> int:
+        """How many outcomes of each sequence a window has places for; 0: it isn't a window."""
+        names = self._loops.by_outcome
+        return int(getattr(self.table, names[0]).shape[1]) if names else 0
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it is a window that has fewer places than outcomes at most."""
+        return 0 < self.places < self.parameter
+
+    def make_room(self, outcomes: int) -> None:
+        """Have places for so many outcomes of a sequence, as far as the window has that many."""
+        if not self.is_narrow or outcomes <= self.places:
+            return
+        places = min(capacity_for(outcomes), int(self.parameter))
+        used = np.flatnonzero(self.table.n)
+        columns = {}
+        for name in self._loops.by_outcome:
+            column = getattr(self.table, name)
+            columns[name] = np.zeros((len(column), places, *column.shape[2:]), column.dtype)
+            columns[name][used, : column.shape[1]] = column[used]
+        self.table = self.table._replace(**columns)
+
+    def make_room_to_add(self, rows: Additions) -> None:
+        """Have places for what `add` adds of these rows."""
+        if self.is_narrow:
+            self._make_room_for(rows.sequence[(rows.sequence >= 0) & (rows.number == 0)])
+
+    def _make_room_for(self, sequences: Ints32) -> None:
+        """Have places for one more outcome of each of these sequences, (n,); some may be the same."""
+        self.make_room(int(most_after(self.table.n, sequences)))
+
     # ---- rows
 
     def adopt(self, source: Accumulator, rows: Ints, new_rows: Ints) -> None:
@@ -71,7 +125,13 @@ class Accumulator:
 
         If its counts have other places here, use `adopt_recoded`.
         """
+        self._make_room_of(source, rows)
         copy_rows(source.table, rows, self.table, new_rows)
+
+    def _make_room_of(self, source: Accumulator, rows: Any) -> None:
+        """Have places for the outcomes of these sequences (row numbers, or one) of another accumulator."""
+        if self.is_narrow:
+            self.make_room(int(np.max(source.table.n[rows], initial=0)))
 
     def leave_out(self, rows: Ints, places: Sequence[int], flags: int, *, windows_only: bool = False) -> None:
         """Clear these places of sequences' sums, and these flags of the outcomes in windows."""
@@ -89,12 +149,15 @@ class Accumulator:
         """Copy rows of a payload with other counts: its count `counts[i]` goes to `places[i]`."""
         now = np.zeros(source.payload.width, dtype=np.int64)
         now[counts] = places
+        self._make_room_of(source, rows)
         for name, old_column, new_column in zip(self.table._fields, source.table, self.table):
             if name in self._loops.by_cell:
                 new_column[new_rows] = 0
                 new_column[new_rows[:, None], places] = old_column[rows[:, None], counts]
             elif name in self._loops.entries:
-                new_column[new_rows] = declaration.moved_entries(old_column[rows], now)
+                both = min(old_column.shape[1], new_column.shape[1])
+                new_column[new_rows] = 0
+                new_column[new_rows, :both] = declaration.moved_entries(old_column[rows, :both], now)
             else:
                 new_column[new_rows] = old_column[rows]
 
@@ -112,6 +175,7 @@ class Accumulator:
 
     def follow(self, counterpart: Accumulator, rows: Ints | slice) -> None:
         """Set sequences' clocks to those of another accumulator of the same name, without its memory."""
+        self._make_room_of(counterpart, rows)
         for name in (*self.memory.clock, "began"):
             if name in self.table._fields:
                 getattr(self.table, name)[rows] = getattr(counterpart.table, name)[rows]

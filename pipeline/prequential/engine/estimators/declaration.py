@@ -90,6 +90,9 @@ class Loops(NamedTuple):
     #: Columns that have a place for each count, and those that have entries of outcomes (`entry_of`).
     by_cell: tuple[str, ...] = ()
     entries: tuple[str, ...] = ()
+    #: Columns that have a place for each outcome of a window. They have few places at first, and get more
+    #: before a sequence has more outcomes, up to the parameter.
+    by_outcome: tuple[str, ...] = ()
     #: Columns of which readings need only the width.
     unread: tuple[str, ...] = ()
 
@@ -226,6 +229,7 @@ def read_cells(table: Any, q: int, parameter: float, cells: Floats) -> None:
 def count_loops(
     memory: str, new_table: Callable[[int, Payload, float], Any], steps: CountSteps,
     by_cell: tuple[str, ...], entries: tuple[str, ...] = (), unread: tuple[str, ...] = (),
+    by_outcome: tuple[str, ...] = (),
 ) -> Loops:  # fmt: skip
     """The loops of a memory for counts, from its steps; see `Loops` for columns."""
     add, revise, read, knows = steps
@@ -257,11 +261,14 @@ def count_loops(
             put(table, sequences[i], parameter, into, i)
 
     update, read_all = kernel(named(update_counts, memory)), kernel(named(read_counts, memory))
-    return Loops(new_table, update, read_all, by_cell, entries, unread)
+    return Loops(new_table, update, read_all, by_cell, entries, by_outcome, unread)
 
 
-def sum_loops(memory: str, new_table: Callable[[int, Payload, float], Any], steps: SumSteps) -> Loops:
-    """The loops of a memory for sums, from its steps."""
+def sum_loops(
+    memory: str, new_table: Callable[[int, Payload, float], Any], steps: SumSteps,
+    by_outcome: tuple[str, ...] = (),
+) -> Loops:  # fmt: skip
+    """The loops of a memory for sums, from its steps; see `Loops` for columns."""
     add, revise, read = steps
 
     def update_sums(table: Any, kind: int, rows: Additions, parameter: float, into: Floats) -> None:
@@ -281,4 +288,5 @@ def sum_loops(memory: str, new_table: Callable[[int, Payload, float], Any], step
         for i in range(len(sequences)):
             read(table, kind, sequences[i], parameter, into[i])
 
-    return Loops(new_table, kernel(named(update_sums, memory)), kernel(named(read_sums, memory)))
+    loops = kernel(named(update_sums, memory)), kernel(named(read_sums, memory))
+    return Loops(new_table, *loops, by_outcome=by_outcome)

@@ -217,13 +217,14 @@ class Estimator:
         if self.times is None or not length:
             return None
         cells, times = self.cells.table, self.times.table
-        size, n, timed = cells.ring.shape[1], int(cells.n[sequence]), int(times.n[sequence])
+        size, places = cells.ring.shape[1], times.values.shape[1]
+        n, timed = int(cells.n[sequence]), int(times.n[sequence])
         ages = 1 + np.arange(min(n, size))
         if timed < len(ages):
             return None
         entries = cells.ring[sequence, (n - ages) % size]
         counts = entries != declaration.WITHDRAWN
-        ts = times.values[sequence, (timed - ages) % size, 0].astype(np.int64)[counts]
+        ts = times.values[sequence, (timed - ages) % places, 0].astype(np.int64)[counts]
         places = declaration.cells_in(entries[counts]).astype(np.int64)
         keys = self.joint.keys_of(sequence)[places] if self.joint.places else keys_of(places, self.capacity)
         if not len(ts):

@@ -16,18 +16,24 @@ from prequential.engine.measures.table import put_ranks, refuse_ranks
 from prequential.engine.tables import outcomes, scores
 from prequential.engine.tables.scores import ERROR, VALUE
 
-#: The longest window, in outcomes: each sequence has a ring of this size.
+#: The longest window, in outcomes.
 _LONGEST = 10_000_000
+
+#: Places of each sequence at first.
+_FEWEST = 16
 
 # One spelling, because names are in messages.
 _SIZE = re.compile("[1-9][0-9]*")
 
 
 class WindowCounts(NamedTuple):
-    """By sequence: how many of the last W outcomes are in each cell, and the cell of each outcome."""
+    """By sequence: how many of the last W outcomes are in each cell, and the cell of each outcome.
+
+    With P places, P is W, or no sequence has seen more than P outcomes yet.
+    """
 
     cells: Ints  # (sequences, cells)
-    ring: Ints32  # (sequences, W), the m-th outcome that it has seen at (m - 1) mod W, as `entry_of`; or
+    ring: Ints32  # (sequences, P), the m-th outcome that it has seen at (m - 1) mod P, as `entry_of`; or
     # WITHDRAWN
     n: Ints  # outcomes seen, in the window or before it
     known: Ints  # those of the window in a cell at which baselines had a label to predict from
@@ -37,11 +43,12 @@ class WindowCounts(NamedTuple):
 class WindowSums(NamedTuple):
     """By sequence: the additions of the last W outcomes, and their sums.
 
-    Losses, and residuals, have no sums here: readings compute them from the additions.
+    Losses, and residuals, have no sums here: readings compute them from the additions. P is as in
+    `WindowCounts`.
     """
 
-    flags: Bytes  # (sequences, W), the m-th outcome that it has seen at (m - 1) mod W; 0: nothing is scored
-    values: Floats  # (sequences, W, kept of each)
+    flags: Bytes  # (sequences, P), the m-th outcome that it has seen at (m - 1) mod P; 0: nothing is scored
+    values: Floats  # (sequences, P, kept of each)
     sums: Floats  # (sequences, sums), without losses (sequences, 0)
     rests: Floats  # (sequences, sums, rests), see `engine.compiled.mathematics`
     lost: Bytes  # whether sums have lost digits, because numbers in the window differ so much in size
@@ -49,10 +56,20 @@ class WindowSums(NamedTuple):
     began: Ints  # as in `WindowCounts`
 
 
+def places_at_first(parameter: float) -> int:
+    """How many places a window has at first."""
+    return min(_FEWEST, int(parameter))
+
+
+def new_counts(rows: int, payload: declaration.Payload, parameter: float) -> WindowCounts:
+    """Empty windows of counts."""
+    return zeros(WindowCounts, rows, cells=payload.width, ring=places_at_first(parameter))
+
+
 def new_sums(rows: int, payload: declaration.Payload, parameter: float) -> WindowSums:
     """Empty windows."""
     is_computed = payload.kind in (declaration.LOSSES, declaration.RESIDUALS)
-    size, summed = int(parameter), 0 if is_computed else payload.width
+    size, summed = places_at_first(parameter), 0 if is_computed else payload.width
     return WindowSums(
         np.zeros((rows, size), np.uint8), np.zeros((rows, size, payload.kept)), np.zeros((rows, summed)),
         np.zeros((rows, summed, payload.rests)), np.zeros(rows, np.uint8), np.zeros(rows, np.int64),
@@ -289,11 +306,13 @@ MEMORY = declaration.Memory(
     lambda parameter: str(int(parameter)),
     declaration.count_loops(
         "window",
-        lambda rows, payload, parameter: zeros(WindowCounts, rows, cells=payload.width, ring=int(parameter)),
+        new_counts,
         declaration.CountSteps(add_count, revise, declaration.read_cells, declaration.knows_any),
-        by_cell=("cells",), entries=("ring",), unread=("ring",),
+        by_cell=("cells",), entries=("ring",), unread=("ring",), by_outcome=("ring",),
     ),
-    declaration.sum_loops("window", new_sums, declaration.SumSteps(add_sums, revise_sums, read_sums)),
+    declaration.sum_loops(
+        "window", new_sums, declaration.SumSteps(add_sums, revise_sums, read_sums), ("flags", "values")
+    ),
     weight_left=lambda parameter, outcomes, ms: float(outcomes < parameter),
     rank=rank,
 )  # fmt: skip

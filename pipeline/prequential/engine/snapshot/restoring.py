@@ -362,6 +362,8 @@ class _Restoring:
         plan.grow(saved["rows"])
         if saved["scored"]:
             plan.score()
+        for window in plan.windows:
+            window.make_room(int(window.parameter))  # the saved ones may be of any width
         for table in plan.tables():
             table.fill(self._arrays)
         return plan

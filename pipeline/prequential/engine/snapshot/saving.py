@@ -111,6 +111,8 @@ def _tables(number: int, saved: list[Any], arrays: Mapping[str, Any]) -> Compari
     tables = Comparisons(number, estimators, tuple((name, code) for name, code in codes), prices)
     for side, count in zip(tables.sides, rows):
         side.grow(count)
+        for estimator in side.estimators:
+            estimator.make_room(int(estimator.parameter))  # the saved ones may be of any width
     for table in tables.tables():
         table.fill(arrays)
     return tables

@@ -103,7 +103,7 @@ class StateTable(NamedTuple):
 def copy_rows(source: Any, rows: Any, target: Any, new_rows: Any) -> None:
     """Copy rows of a table to rows of a table of the same kind; row numbers, or arrays of as many.
 
-    If columns have more or fewer values by row (numbered cells, or a window's values), the first ones are
+    If columns have more or fewer values by row (numbered cells, or a window's outcomes), the first ones are
     copied, and others are 0.
 
     >>> column = np.array([1, 2, 3])
@@ -115,9 +115,9 @@ def copy_rows(source: Any, rows: Any, target: Any, new_rows: Any) -> None:
         if former.shape[1:] == column.shape[1:]:
             column[new_rows] = former[rows]
         else:
-            both = min(former.shape[-1], column.shape[-1])
+            both = tuple(slice(min(lengths)) for lengths in zip(former.shape[1:], column.shape[1:]))
             column[new_rows] = 0
-            column[new_rows, ..., :both] = former[rows, ..., :both]
+            column[(new_rows, *both)] = former[(rows, *both)]
 
 
 def of_pool(name: str, key: Key, owner: Key, pool: Pool) -> Iterator[StateTable]:
@@ -183,13 +183,21 @@ class RowAllocator:
             return first
         first = self.rows
         self.rows += count
+        self.make_room()
+        return first
+
+    def make_room(self) -> None:
+        """Make room for all rows that were given out."""
         if self.rows > self._room:
             self.grow(self.rows)
-        return first
 
     def free(self, first: int, count: int = 1) -> None:
         """Take back a run of rows, given its first row; `allocate` empties them."""
         heappush(self._free.setdefault(count, []), first)
+
+    def has_free(self, count: int) -> bool:
+        """Whether a run of this length is free, which `allocate` gives out before any new rows."""
+        return bool(self._free.get(count))
 
     def grow(self, rows: int) -> None:
         """Make room for at least `rows` rows in all tables; new rows are empty."""
