@@ -95,6 +95,17 @@ class AnotherProducer(Producer):
     """One whose handle librdkafka is asked about once more."""
 
 
+def test_content_of_bytes_that_is_elsewhere_is_not_used(
+    mocked: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(librdkafka, "_HEAD", librdkafka._HEAD + 1)
+    librdkafka._has_content_behind_head.cache_clear()
+    assert produce_batch(mocked, TOPIC, 0, [b"a"], [b"1"]) == 0
+    monkeypatch.undo()
+    librdkafka._has_content_behind_head.cache_clear()
+    assert produce_batch(mocked, TOPIC, 0, [b"a"], [b"1"]) == 1
+
+
 @pytest.mark.parametrize("place", ["no handle", "no memory", "other memory"])
 def test_a_handle_that_is_elsewhere_is_not_used(
     place: str, mocked: Producer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, Literal
 from uuid import uuid4
 from weakref import ref
@@ -260,9 +261,7 @@ class Transactions:
 
         self._checked(self._producer.begin_transaction)  # step 2
         self._begun_at = time.monotonic()
-        for _, alike in groupby(
-            messages[:-1], lambda outgoing: (outgoing.topic, outgoing.partition, outgoing.headers is None)
-        ):
+        for _, alike in groupby(messages[:-1], attrgetter("topic", "partition", "headers")):
             self._send(list(alike), delivered if reports else None)  # step 3
         self._send(messages[-1:], delivered)
         try:
@@ -277,7 +276,7 @@ class Transactions:
         return offsets
 
     def _send(self, alike: Sequence[Outgoing], delivered: Callable[..., None] | None) -> None:
-        """Send messages that go to one partition, all of them with headers or none.
+        """Send messages that go to one partition, with the same headers or none.
 
         librdkafka calls `delivered` with the delivery report of each message.
         """
