@@ -68,10 +68,10 @@ def test_an_error_among_records_is_noticed() -> None:
 @pytest.mark.parametrize(
     ("commit_every", "ago", "expected"),
     [
-        (250, 0.0, 0.25),  # with the next commit
-        (50, 0.0, 0.05),
+        (250, 0.0, 0.5),  # with the next commit but one
+        (50, 0.0, 0.1),
         (1, 0.0, 0.04),  # but not all the time
-        (10_000, 0.0, 0.5),  # readers see what is going on
+        (10_000, 0.0, 1.0),  # readers see what is going on
         (250, 9.0, 0.04),  # commits take long
     ],
 )
@@ -96,9 +96,9 @@ def test_a_small_round_waits_for_the_next_commit(commit_every: int, ago: float, 
     ("commit_every", "newest", "expected"),
     [
         (250, (1_000, 1_000, 1_000), 0.125),
-        (2_000, (1_000, 1_000, 1_000), 0.5),  # no round waits longer
+        (4_000, (1_000, 1_000, 1_000), 1.0),  # no round waits longer
         (400, (1_000, 1_000, 1_000), 0.2),
-        (250, (5_000, 999, 5_000), 0.25),  # a topic may still have something before it
+        (250, (5_000, 999, 5_000), 0.5),  # a topic may still have something before it
         (50, (1_000, 1_000, 1_000), 0.04),
     ],
 )
@@ -223,7 +223,7 @@ def test_shards_come_to_the_same_moments() -> None:
             runner.checkpoint._paced_at = runner._pace._ended_at = began
         return [runner._next_round for runner in runners]
 
-    assert asyncio.run(moments()) == pytest.approx([100.25, 100.25, 100.28])  # rounds are 40 ms apart
+    assert asyncio.run(moments()) == pytest.approx([100.5, 100.5, 100.5])
 
 
 def test_rounds_of_which_many_messages_come_get_smaller_and_larger_again(

@@ -20,7 +20,11 @@ _AHEAD_SECONDS, _MOST_AHEAD = 0.125, 64_000
 
 #: A micro-batch has a fixed cost of about 1 ms. So one with fewer new records than `_FULL_ROUND` waits until
 #: its outputs can be published. The other two are the least and the most seconds between such micro-batches.
-_FULL_ROUND, _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 6_000, 0.04, 0.5
+_FULL_ROUND, _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 6_000, 0.04, 1.0
+
+#: Until messages are due by time, such a micro-batch begins this many times `worker.commit_every` after the
+#: last commit: it may lead to messages that are due by numbers of outcomes, and to alarms.
+_COMMITS_APART = 2
 
 #: Seconds between checks of what depends on the clock alone (grace, transactions, snapshots).
 _TICK_SECONDS = 0.05
@@ -67,7 +71,9 @@ class RoundPace:
         return self._ended_at + _PAUSE_SECONDS
 
     def next_at(self, commit: float) -> float:
-        """When it is to begin, if the next commit is possible at `commit`."""
+        """When it is to begin, if the next commit is possible at `commit` (0: at once)."""
+        if commit and self._ticks_are_rare and not self.tick_has_come:
+            commit += (_COMMITS_APART - 1) * self._commit_every / 1000
         return min(max(self.earliest, commit), self._ended_at + _LONGEST_PAUSE_SECONDS)
 
     def next_look(self, grace_ends_at: float | None) -> float:
