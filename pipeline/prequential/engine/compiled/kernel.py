@@ -95,9 +95,9 @@ def inner(function: Function) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """As `inner`, for loops that run for every record: the compiler inlines them in the loops that call them.
+    """As `inner`, but the compiler inlines every call; otherwise it does so where the code is short.
 
-    A call of a loop with many tables costs about 50 ns. For rare calls, the longer compilation doesn't pay.
+    It is for short loops that many records pass: each call becomes a copy, which has to be compiled.
     """
     compiled = _compiled(function, LibraryPart, _nrt=False, no_cpython_wrapper=True, forceinline=True)
     return _from_loops(compiled)

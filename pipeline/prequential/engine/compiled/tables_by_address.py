@@ -17,6 +17,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.core.datamodel import models
 from numba.core.datamodel.registry import register_default
+from numba.core.errors import NumbaNotImplementedError
 from numba.core.extending import NativeValue, box, lower_builtin, unbox  # type: ignore[attr-defined]
 from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
 from numba.core.typing.typeof import _typeof_tuple, typeof_impl
@@ -35,7 +36,7 @@ class Tables(types.NamedTuple):
 def _type_of_tuple(value: Any, context: Any) -> Any:
     """The type of a tuple: for this package's NamedTuples of arrays alone, `Tables`."""
     kind = _typeof_tuple(value, context)
-    own = type(value).__module__.partition(".")[0] == "prequential" or hasattr(type(value), "_by_address")
+    own = type(value).__module__.partition(".")[0] == "prequential"
     if own and isinstance(kind, types.BaseNamedTuple) and len(kind) and all(map(_is_laid_out, kind)):
         return Tables(tuple(kind), kind.instance_class)
     return kind
@@ -96,8 +97,7 @@ def _array(context: Any, builder: Any, kind: Any, place: Any) -> Any:
     array.shape = cgutils.pack_array(builder, shape)
     array.strides = cgutils.pack_array(builder, strides)
     if context.enable_nrt:
-        array.meminfo = word(0, array.meminfo.type)
-        array.parent = word(1, array.parent.type)
+        array.meminfo, array.parent = word(0, array.meminfo.type), word(1, array.parent.type)
     else:
         array.meminfo = cgutils.get_null_value(array.meminfo.type)
         array.parent = cgutils.get_null_value(array.parent.type)
@@ -160,14 +160,6 @@ def _lay_out(kind: Any, value: Any, call: Any) -> Any:
 
 
 @box(Tables)
-def _as_named_tuple(kind: Any, address: Any, call: Any) -> Any:
-    """The NamedTuple of a table that a loop returns."""
-    values = call.pyapi.tuple_new(kind.count)
-    for index, item in enumerate(kind):
-        part = _item(call.context, call.builder, kind, address, index)
-        call.pyapi.tuple_setitem(values, index, call.box(item, part))
-    class_object = call.pyapi.unserialize(call.pyapi.serialize_object(kind.instance_class))
-    made = call.pyapi.call(class_object, values)
-    call.pyapi.decref(class_object)
-    call.pyapi.decref(values)
-    return made
+def _refuse_to_return(kind: Any, address: Any, call: Any) -> Any:
+    """Refuse to return a table: when Python would get it, nothing keeps what it was laid out from."""
+    raise NumbaNotImplementedError(f"{kind}: a loop changes tables in place, and returns numbers")
