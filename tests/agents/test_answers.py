@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import statistics
 from collections.abc import Iterator
@@ -128,6 +129,17 @@ _MOMENT = re.compile(r"\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d")
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?%?")
 
 
+#: An upper bound in points, which is rounded up to two digits.
+_BOUND = re.compile(r"at most ([\d.]+) points")
+
+
+def is_bound(text: str, numbers: set[float]) -> bool:
+    """Whether a bound in points is one of these shares, rounded up to two digits."""
+    bound = float(text)
+    step = 10.0 ** (math.floor(math.log10(bound)) - 1)
+    return any(-1e-9 <= bound - 100 * number < step for number in numbers)
+
+
 def is_said(token: str, numbers: set[float]) -> bool:
     """Whether a number in a text is one of these, rounded: itself, its distance from 0 or 1, in per cent."""
     digits = token.strip("%").replace(",", "")
@@ -150,6 +162,8 @@ def test_every_number_in_the_text_is_that_of_a_message(
     if answer.is_refused:  # it repeats an argument, and what is expected
         return
     numbers = set(numbers_in(basis_of(answer, replayed.messages(files))))
+    assert all(is_bound(bound, numbers) for bound in _BOUND.findall(text))
+    text = _BOUND.sub("", text)
     times = {moment(int(number)) for number in numbers if number > 1e11}
     assert set(_MOMENT.findall(text)) <= times
     allowed = numbers | counts_of(answer.as_json(), files)
@@ -162,6 +176,9 @@ def test_the_check_of_numbers_finds_a_wrong_one() -> None:
     assert is_said("80.2%", {0.19811})
     assert not is_said("77.6%", {0.775})
     assert not is_said("1,539", {1540})
+    assert is_bound("23", {0.2254})
+    assert not is_bound("24", {0.2254})
+    assert not is_bound("22", {0.2254})
 
 
 # ---- names, secrets and paths

@@ -428,6 +428,9 @@ class Answers:
             "recent_since": None if recent is None else recent.since,
             "provisional": None if not pair.provisional else present(pair.provisional, _NEEDED),
             "needed": None if not pair.needed else present(pair.needed, _NEEDED),
+            "disagreement": None
+            if not pair.disagreement
+            else present(pair.disagreement, ("share", "at_most", "n")),
             "newest_label": date(pair.ts, pair.untimed),
         }  # fmt: skip
         return {
