@@ -427,7 +427,8 @@ LABELS = {
     **dict.fromkeys(("comparison_difference", "comparison_q"), f"{_PAIR}, estimator"),
     "comparison_mcnemar": f"{_PAIR} without loss, estimator",
     **{f"comparison_{name}": _PAIR for name in
-       ("low", "high", "verdict", "since_outcome", "recent_verdict", "recent_since_outcome", "outcomes")},
+       ("low", "high", "verdict", "since_outcome", "recent_verdict", "recent_since_outcome", "outcomes",
+        "disagreement", "disagreement_at_most")},
     **{f"disparity_{name}": f"{_MODEL}, stage, key, measure" for name in
        ("difference", "low", "ratio", "verdict")},
     **{f"expected{name}": f"{_MODEL}, measure" for name in ("", "_low", "_high", "_coverage", "_miss")},

@@ -29,6 +29,12 @@ def comparison(outcomes: int = 4_000, **changed: Any) -> Comparison:
 
 UNDECIDED = {"verdict": "undecided", "since": None}
 
+#: Of predictions, with or without labels; a pair that has none.
+HALF_A_POINT = {"share": 0.005, "at_most": 0.006, "n": 100_000}
+NO_OUTCOME = {
+    **UNDECIDED, "outcomes": 0, "difference": None, "interval": (-1.0, 1.0), "level": None,
+}  # fmt: skip
+
 #: Of all partitions together.
 MERGED = {"partition": -1, "verdict": "by_partition", "interval": None, "since": None}
 
@@ -61,6 +67,12 @@ def test_merged_comparisons_can_be_read() -> None:
     ({"interval": (-0.01, 0.05), **UNDECIDED, "needed": {"outcomes": 21_000, "days": 40}},
      "tree vs nb over the whole run: error lower by 0.031 (-0.010 to 0.050), "
      "undecided after 4,000 outcomes, about 40 more days at this pace"),
+    ({"interval": (-0.01, 0.05), **UNDECIDED, "disagreement": HALF_A_POINT},
+     "tree vs nb over the whole run: error lower by 0.031 (-0.010 to 0.050), undecided after 4,000 outcomes; "
+     "they disagree on 0.5% of 100,000 predictions: accuracies differ by at most 0.6 points"),
+    ({**NO_OUTCOME, "disagreement": HALF_A_POINT},
+     "nb and tree have no labels yet; "
+     "they disagree on 0.5% of 100,000 predictions: accuracies differ by at most 0.6 points"),
     ({"difference": 0.001, "interval": (-0.004, 0.006), "verdict": "equivalent"},
      "nb and tree are equivalent over the whole run: "
      "error differs by 0.001 (-0.004 to 0.006), since outcome 712 of 4,000 at 95% confidence"),
@@ -83,6 +95,21 @@ def test_merged_comparisons_can_be_read() -> None:
 ])  # fmt: skip
 def test_who_leads_by_how_much_is_it_sure_since_when(changed: dict[str, Any], said: str) -> None:
     assert comparing.standing(pair(**changed)) == said
+
+
+@pytest.mark.parametrize(("margin", "changed", "said"), [
+    (0.006, {}, "nb and tree are equivalent by their predictions alone: they disagree on 0.5% of"),
+    (0.005, {}, "No labels yet: they disagree on 0.5% of"),
+    (None, {}, "No labels yet: they disagree on 0.5% of"),
+    (0.01, {"loss": "brier"}, "No labels yet: they disagree on 0.5% of"),
+    (0.01, {"disagreement": HALF_A_POINT | {"provisional": {"days": 2, "needed": 8}}}, "No labels yet: "),
+    (0.01, {"disagreement": HALF_A_POINT | {"at_most": None}}, "No labels yet: they disagree on 0.5% of"),
+])  # fmt: skip
+def test_predictions_alone_decide_within_the_margin(
+    margin: float | None, changed: dict[str, Any], said: str
+) -> None:
+    one = pair(**{**NO_OUTCOME, "disagreement": HALF_A_POINT, **changed})
+    assert comparing.promotion_reason(one, "nb", None, [], margin).startswith(said)
 
 
 @pytest.mark.parametrize(("difference", "begins", "ends", "against"), [

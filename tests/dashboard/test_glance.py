@@ -150,6 +150,8 @@ class TestPlainWords:
          "too early: 2 of 8 days, tree is ahead"),
         ({"needed": {"outcomes": 21000, "days": 40}}, "undecided, about 40 more days at this pace"),
         ({"verdict": "equivalent", "since": 712}, "equivalent: the difference is within the margin"),
+        ({"outcomes": 0, "n": 0, "ts": 0, "measures": {}, "level": None, "interval": [-1, 1],
+          "disagreement": {"share": 0.005, "at_most": 0.006, "n": 100_000}}, "no labels yet"),
     ])  # fmt: skip
     def test_a_pair_says_what_a_verdict_needs(
         self, page: Page, changed: dict[str, Any], said: str
@@ -161,6 +163,9 @@ class TestPlainWords:
             answer = page.inner_text(".answer")
             if "needed" in changed:
                 assert "A decision takes about 40 more days at this pace." in answer
+            if "disagreement" in changed:
+                assert "They disagree on 0.5% of 100,000 predictions" in page.inner_text("body")
+                assert "No labels yet" in answer
             if "verdict" in changed:
                 assert answer.startswith("Equivalent")
                 assert "differs by at most 0.050" in answer

@@ -134,6 +134,13 @@ class _Names:
                 if tables.sides[side].counted == (table.space[1] == "counted"):
                     yield (names[a], names[b], stages[place], loss), row
 
+    def _pair(self, table: StateTable) -> Iterator[tuple[tuple[Any, ...], int]]:
+        pairing = self._state.pairing
+        names = {row: name for name, row in self._entities.items()}
+        for pair, (a, b) in pairing.ends.items():
+            if pairing.pairs.disagreement[pair]:
+                yield (names[a], names[b]), int(pairing.pairs.disagreement[pair])
+
     # ---- accounts
 
     def _owned(self, pool: Any, owners: Rows) -> Rows:

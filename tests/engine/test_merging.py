@@ -103,7 +103,8 @@ def test_what_is_said_depends_on_no_order_and_on_no_restart(seed: int, periods: 
     assert list(map(decoded, kept.merged(config))) == expected
 
 
-def test_pairs_whose_models_come_in_another_order_in_each_partition_are_one() -> None:
+@pytest.mark.parametrize("labelled", [True, False])
+def test_pairs_whose_models_come_in_another_order_in_each_partition_are_one(labelled: bool) -> None:
     """Each instance has the predictions of three models in its own order: three pairs of all 400 outcomes."""
     rng, topics = random.Random(7), ([], [], [])
     for number in range(400):
@@ -111,12 +112,18 @@ def test_pairs_whose_models_come_in_another_order_in_each_partition_are_one() ->
         for place, model in enumerate(rng.sample("abc", 3)):
             said = {"model": model, "y_pred": rng.choice("xy"), "ts": time + place}
             topics[1].append((time + place, base | said))
-        topics[2].append((time + 50, base | {"y_true": "x", "ts": time + 50}))
+        if labelled:
+            topics[2].append((time + 50, base | {"y_true": "x", "ts": time + 50}))
     settings = {"estimators": ["all"], "detectors": [], "emit": {"every": "1s"}, "stages": ["final"]}
     config = World({"defaults": settings, "streams": {"s": {"key": "instance"}}}, topics).config
     of_one = last_of_pairs(whole(config, topics, rng))
     found = last_of_pairs(merged(config, shuffled(rng, parts_of(config, topics, 4, rng))))
-    assert [one.outcomes for one in found.values()] == [400, 400, 400]
+    assert [one.outcomes for one in found.values()] == 3 * [400 if labelled else 0]
+    for name, one in found.items():
+        disagreement = of_one[name].disagreement
+        assert (one.disagreement["share"], one.disagreement["n"]) == (disagreement["share"], 400)
+        assert disagreement["at_most"] < one.disagreement["at_most"] < 1.0, "each partition has a part of it"
+        assert one.disagreement["provisional"] == disagreement["provisional"]
     assert {name: one.measures for name, one in found.items()} == {
         name: one.measures for name, one in of_one.items()
     }

@@ -260,10 +260,11 @@ def _by_stage(state: ShardState, stage: str) -> dict[str, dict[tuple[Any, ...], 
 
 
 def _said(outputs: list[Output], stage: str) -> list[dict[str, Any]]:
-    """Messages of a stage without what says that they are its."""
+    """Messages of a stage without what says that they are its: also, what bounds `initial` alone."""
     found = [*metrics_of(outputs), *alarms_of(outputs), *comparisons_of(outputs)]
+    own = "id", "stage", "disagreement"
     return [
-        {name: getattr(one, name) for name in one.__struct_fields__ if name not in ("id", "stage")}
+        {name: getattr(one, name) for name in one.__struct_fields__ if name not in own}
         for one in found if one.stage == stage
     ]  # fmt: skip
 

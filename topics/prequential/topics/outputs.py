@@ -189,10 +189,8 @@ class Comparison(msgspec.Struct, gc=False):
         More `outcomes` and `days` (or `clusters`) that a decision takes; absent if it is decided, or the
         difference below two standard errors.
     disagreement
-        Predictions of the whole stream, labelled or not: the `share` of the `n` instances of both models on
-        which these differ. The accuracies differ `at_most` by so much, which holds at any number of looks;
-        null where the stage has other predictions than the first ones. Until there are enough whole days,
-        `provisional` has the `days` and the number `needed`. Absent for regression, segments and baselines.
+        Share of the `n` instances on which both models predict differently, and `at_most`: the bound of the
+        difference of their accuracies. `provisional`: whole `days` so far, and `needed`.
     since
         Joint outcome, from 1, at which the verdict began; null while it is undecided.
     effective

@@ -68,7 +68,7 @@ PAIR_FAMILIES = (
     ("comparison_disagreement", GAUGE,
      "Share of instances on which two models predict differently, labelled or not"),
     ("comparison_disagreement_at_most", GAUGE,
-     "Upper bound of the difference of two models' accuracies, by their predictions alone"),
+     "Largest difference of two models' accuracies that their predictions allow, at all times"),
     ("comparison_outcomes", GAUGE, "Joint outcomes of both models"),
     ("comparison_pairs_left_out", GAUGE,
      "Pairs of models that are not compared because of limits.pairs_per_stream"),
