@@ -6,7 +6,7 @@ The shard updates the state. Snapshots, read snapshots and splits are made from 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.configuration.settings.model import Config
@@ -16,7 +16,7 @@ from prequential.engine.catalog.state import new_store
 from prequential.engine.catalog.state import tables as tables_of_store
 from prequential.engine.catalog.streams import Entity
 from prequential.engine.comparisons.pairing import Pairing
-from prequential.engine.compiled.kernel import grown
+from prequential.engine.compiled.kernel import Ints, grown
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.delay.cohorts import locate, new_timeline
 from prequential.engine.details.notes import Notes
@@ -73,6 +73,8 @@ class ShardState:
         self.accounts = Accounts()
         self.notes = Notes()
         self.timeline = new_timeline(0)
+        #: How many events and outcomes of the log `locate` has done.
+        self._located: Ints = np.zeros(2, dtype=np.int64)
         self.pairing = Pairing(self.catalog)
         self.incidents = Incidents(self.catalog)
         #: The course of losses, and all outcomes, if the caller asks for them. Snapshots don't contain them.
@@ -126,12 +128,18 @@ class ShardState:
     def follow_predictions(self) -> None:
         """Update timelines with the events of the log, and note the places of outcomes in them.
 
-        The tables grow if necessary.
+        The tables grow if necessary. The caller empties the log afterwards.
         """
-        logs, catalog = self.logs, self.catalog
-        self.timeline = grown(self.timeline, len(catalog.streams))
+        locate(*self.unlocated())
+        self._located[:] = 0
+
+    def unlocated(self) -> tuple[Any, ...]:
+        """Arguments with which `locate` does what it hasn't done of the log."""
+        logs = self.logs
+        self.timeline = grown(self.timeline, len(self.catalog.streams))
         outcomes, events = int(logs.used[OUTCOMES]), int(logs.used[EVENTS])
-        locate(self.timeline, catalog.registry, logs.events, events, logs.outcomes, outcomes)
+        tables = self.timeline, self.catalog.registry
+        return *tables, logs.events, events, logs.outcomes, outcomes, self._located
 
     # ---- tables
 

@@ -13,15 +13,18 @@ from collections.abc import Callable
 from operator import is_
 from typing import Any
 
+import msgspec
 import numpy as np
 from prequential.engine.catalog.state import ensure_rows
 from prequential.engine.compiled.calls import entry_of
+from prequential.engine.delay.cohorts import locate
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.input.encoder import Encoder
+from prequential.engine.input.fields import separate_versions
 from prequential.engine.join.join import join
 from prequential.engine.shard import Shard
 from prequential.engine.tables.logs import DONE, EMIT, OVERDUE
-from prequential.engine.tables.records import Unusable, new_rows
+from prequential.engine.tables.records import PREDICTION, Unusable, new_rows
 from prequential.topics.errors import existing
 
 #: Records, bytes of their ids, and probabilities that there is room for.
@@ -85,24 +88,29 @@ class Stepper:
         self._origins: list[tuple[int, int]] = []  # kind and offset by row
         self._tables: tuple[Any, ...] = ()
         self._entry: Callable[..., tuple[int, int]] | None = None  # the join, for these
-        streams = (shard.config.defaults, *shard.config.streams.values())
-        #: Whether records can be taken one at a time. Separate versions need names that this process makes;
-        #: the detector `harm` needs the outcomes of earlier predictions at once.
-        self._able = not any(
-            stream_config.versions == "separate"
-            or any(d.detector == "harm" for d in every_detector(stream_config))
-            for stream_config in streams
+        settings = (shard.config.defaults, *shard.config.streams.values())
+        self._separates = any(stream_config.versions == "separate" for stream_config in settings)
+        #: Whether detectors need the places of outcomes in timelines: `harm` does.
+        self._locates = any(
+            detector.detector == "harm"
+            for stream_config in settings
+            for detector in every_detector(stream_config)
         )
+        self._located: tuple[Any, ...] = ()  # the tables for `locate`
+        self._locate_entry: Callable[..., None] | None = None  # its code, for these
 
     def take(self, record: Any, time: int) -> bool:
         """Take a prediction or a label, after all records that were added before; `advance` processes it.
 
         Returns False, and changes nothing, if the record has to be added in a batch instead. That is the case
-        if the record has new names, if messages are due before its time, or if the configuration requires
-        batches. `time` is its record time in ms, not less than that of the previous record of its kind.
+        if the record has new names, or if messages are due before its time. `time` is its record time in ms,
+        not less than that of the previous record of its kind.
         """
-        if not self._able or time >= self._state.next_tick or self._shard.state.lacks_rows:
+        if time >= self._state.next_tick or self._shard.state.lacks_rows:
             return False
+        if self._separates and record.KIND == PREDICTION:
+            record = msgspec.structs.replace(record)  # a batch that takes it instead separates it itself
+            separate_versions(self._shard.config, [record])
         try:
             if self._open is None:
                 self._begin()
@@ -129,6 +137,8 @@ class Stepper:
             if why != EMIT:
                 shard.evaluation.forget()
             used = self._state.logs.used
+        if self._locates:
+            self._locate()
         shard.evaluation.read(records)
 
     def close(self) -> None:
@@ -153,6 +163,19 @@ class Stepper:
         if (rows.segments.shape[1], rows.numbers.shape[1]) != (encoder.keys, encoder.numbers):
             self._open = OpenRows(encoder)
         state.store = ensure_rows(state.store, state.catalog, RECORDS, TEXT, PROBABILITIES)
+
+    def _locate(self) -> None:
+        """Note the places of new outcomes in timelines, so that detectors can read the outcomes."""
+        args = self._state.unlocated()
+        timeline, registry, events, _, outcomes, _, _ = args
+        tables = timeline, registry, events, outcomes
+        if len(self._located) != len(tables) or not all(map(is_, tables, self._located)):
+            self._located, self._locate_entry = tables, None
+            locate(*args)
+            return
+        if self._locate_entry is None:
+            self._locate_entry = entry_of(locate, args)
+        self._locate_entry(*args)
 
     def _join(self, stop: int) -> tuple[int, int]:
         """Run the join; returns the next row, and why the join stopped there."""

@@ -89,16 +89,17 @@ def new_timeline(streams: int) -> Timeline:
 
 @kernel
 def locate(
-    timeline: Timeline, registry: Registry, events: Events, event_stop: int, log: Log, stop: int
+    timeline: Timeline, registry: Registry, events: Events, event_stop: int, log: Log, stop: int, done: Ints
 ) -> None:
     """Follow the first `event_stop` events, and set the positions of the first `stop` outcomes in timelines.
 
-    It writes the columns `cohort`, `epoch` and `frontier` of the outcome log. All rows of an instance have
-    the same `record`. The timeline follows the events up to each instance; then cohorts that its outcomes
-    complete are closed. Outcomes of streams that don't need cohorts are skipped.
+    `done`, (2,): how many of the events, and of the outcomes, earlier calls have done; it is brought up to
+    date. The function writes the columns `cohort`, `epoch` and `frontier` of the outcome log. All rows of an
+    instance have the same `record`. The timeline follows the events up to each instance; then cohorts that
+    its outcomes complete are closed. Outcomes of streams that don't need cohorts are skipped.
     """
     entities, streams = registry.entities, registry.streams
-    i = followed = 0
+    followed, i = done
     while i < stop:
         end, any_new = i, False
         while end < stop and log.record[end] == log.record[i]:
@@ -120,6 +121,7 @@ def locate(
                 log.frontier[row] = frontier
         i = end
     follow(timeline, registry, events, followed, event_stop)
+    done[0], done[1] = event_stop, stop
 
 
 @kernel
