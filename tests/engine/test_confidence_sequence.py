@@ -49,7 +49,7 @@ _HERE = Path(__file__).resolve()
 def begun(loss: str = "error", level: float = 0.05, rows: int = 1, margin: float = 0.0) -> PairVerdicts:
     table, sums = sequence.new_table(rows), new_cluster_sums(rows)
     for row in range(rows):
-        sequence.declare(table, sums, row, level, margin, loss == "error")
+        sequence.declare(table, sums, np.array([row]), level, margin, loss == "error")
     pair = sequence.WholeRun(
         table, sums, cohorts.new_pending(rows), new_blocks(rows), cohorts.new_closed(), cohorts.new_closed()
     )
@@ -237,7 +237,7 @@ def test_within_the_margin_models_are_equivalent() -> None:
         assert -0.05 < low < 0 < high < 0.05
         assert tables.pair.sequences.verdict[0] == EQUIVALENT
         assert tables.pair.sequences.since[0] > 300
-        assert sequence.declare(tables.pair.sequences, tables.pair.sums, 0, 0.05, 0.001, True)
+        assert sequence.declare(tables.pair.sequences, tables.pair.sums, np.array([0]), 0.05, 0.001, True)
         assert tables.pair.sequences.verdict[0] == UNDECIDED
 
 
@@ -457,9 +457,9 @@ def test_another_level_holds_at_once() -> None:
     table = tables.pair.sequences
     assert table.verdict[0] == B_BETTER
     sums = tables.pair.sums
-    assert sequence.declare(table, sums, 0, 1e-20, 0.0, True)
+    assert sequence.declare(table, sums, np.array([0]), 1e-20, 0.0, True)
     assert (table.verdict[0], table.since[0]) == (UNDECIDED, 0)
-    assert sequence.declare(table, sums, 0, 0.05, 0.0, True)
+    assert sequence.declare(table, sums, np.array([0]), 0.05, 0.0, True)
     assert (table.verdict[0], table.since[0]) == (B_BETTER, 120)
 
 

@@ -285,7 +285,8 @@ class Shard:
 
     def resolve_stop(self, why: int, records: Sequence[Any]) -> None:
         """Do what the join has stopped for, so that the join can continue."""
-        if why == log.NEW_SEGMENT:  # often, while streams are new; the logs don't concern it
+        self.name_segments()
+        if why == log.NEW_SEGMENT:  # the logs don't concern it
             self.catalog.add_segment(int(self.state.logs.used[log.WANTED]))
             self.add_rows()
             return
@@ -299,6 +300,14 @@ class Shard:
             self.state.separate(int(used[log.WANTED]))
         elif why == log.FULL and not drained:
             self._widen_logs(int(used[log.NEEDED]))
+
+    def name_segments(self) -> None:
+        """Take over the segments that the join has registered, and add their rows to all other tables."""
+        logs = self.state.logs
+        if count := int(logs.used[log.SEGMENTS]):
+            self.catalog.name_segments(logs.segments[:count].tolist())
+            logs.used[log.SEGMENTS] = 0
+            self.add_rows()
 
     def _consume(self, records: Sequence[Any]) -> None:
         """Let all readers of the logs read them, then empty the logs."""

@@ -99,11 +99,16 @@ class ShardState:
         """Add rows for new streams and entities to accounts, pairs and incidents."""
         catalog, accounts = self.catalog, self.accounts
         accounts.ensure(len(catalog.streams), len(catalog.entities), len(catalog.segment_origin))
-        for entity in filter(None, catalog.entities[self._entities :]):
-            self.pairing.add(entity.row)
-            self.incidents.add(entity.row)
-            at_horizon = int(catalog.columns.streams.at_horizon[entity.stream])
-            accounts.add(entity.row, catalog.streams[entity.stream].config, at_horizon)
+        new = [entity.row for entity in catalog.entities[self._entities :] if entity is not None]
+        self.pairing.add(new)
+        self.incidents.add(new)
+        alike: dict[tuple[str, int], list[int]] = {}
+        for row in new:
+            code = catalog.entity(row).stream
+            key = catalog.streams[code].config.digest, int(catalog.columns.streams.at_horizon[code])
+            alike.setdefault(key, []).append(row)
+        for (_, at_horizon), rows in alike.items():
+            accounts.add(rows, catalog.streams[catalog.entity(rows[0]).stream].config, at_horizon)
         for row in catalog.begun_anew:
             stages = catalog.plans[catalog.columns.entities.plan[row]].stages
             self.notes.started_empty.setdefault(row, []).extend(f"stage {stage}" for stage in stages)

@@ -131,6 +131,7 @@ class Stepper:
         shard, records, used = self._shard, self._open.records, self._state.logs.used
         while self._row < len(records) or used[OVERDUE]:
             self._row, why = self._join(len(records))
+            shard.name_segments()
             if why == DONE:
                 break
             shard.resolve_stop(why, records)

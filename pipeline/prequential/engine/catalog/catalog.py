@@ -6,7 +6,7 @@ registers the entities to evaluate: each model, and the segments, stages and bas
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,9 @@ NO_CLASS_NAME = "@none"
 
 #: Schemas of a registry's tables: of records, and of single columns.
 _OF_RECORDS = tables.Streams, tables.Classes, tables.LabelPairs, tables.Entities
-_SCHEMAS: tuple[Any, ...] = (*_OF_RECORDS, tables.SegmentRows, tables.Ages, SettingValues)
+_SCHEMAS: tuple[Any, ...] = (
+    *_OF_RECORDS, tables.SegmentRows, tables.Ages, SettingValues, tables.NextRows,
+)  # fmt: skip
 
 
 class Catalog:
@@ -244,6 +246,7 @@ class Catalog:
         new.adopt(old, np.arange(first, first + count), np.arange(start, start + count))
         old.free(first, count)
         entities.plan[row], entities.first[row] = new.number, start
+        self.note_next_rows(old, new)
 
     # ---- entities
 
@@ -253,7 +256,23 @@ class Catalog:
         if key not in self._plans:
             plan = self._plans[key] = Plan(len(self.plans), config, stages, watched, capacity)
             self.plans.append(plan)
+            next_rows = self.registry.next_rows
+            sequence = grown(next_rows.sequence, len(self.plans))
+            if sequence is not next_rows.sequence:
+                self.registry = self.registry._replace(next_rows=next_rows._replace(sequence=sequence))
         return self._plans[key]
+
+    def note_next_rows(self, *plans: Plan) -> None:
+        """Note the rows that the join may give to segments, after those of these plans (or of all) changed.
+
+        An entity that had ended begins with its former numbers, so as long as there are such, the join gives
+        out none.
+        """
+        next_rows = self.registry.next_rows
+        next_rows.entity[0] = len(self.entities)
+        for plan in plans or self.plans:
+            is_first = not self.ended and not plan.has_free(len(plan.stages))
+            next_rows.sequence[plan.number] = plan.rows if is_first else -1
 
     def _add_entity(self, stream: Stream, kind: int, model: str, segment: str | None, age: str | None) -> int:
         entity = Entity(len(self.entities), stream.code, kind, model, segment, age)
@@ -262,6 +281,7 @@ class Catalog:
         before = self.ended.pop(entity[1:], None)
         if before is not None:
             self._begin_anew(entity, *before)
+            self.note_next_rows()
         return entity.row
 
     def _begin_anew(self, entity: Entity, outcomes: int, revisions: int) -> None:
@@ -297,6 +317,7 @@ class Catalog:
         entities.stages[row] = len(stages)
         stream.entities.append(row)
         self.note_single(row)
+        self.note_next_rows(plan)
 
     def has_two_predictions(self, row: int) -> bool:
         """Whether an instance has had two predictions of an entity's model, or two outcomes of a baseline."""
@@ -409,8 +430,32 @@ class Catalog:
         self.note_single(row)
         return row
 
+    def name_segments(self, segment_rows: Sequence[int]) -> None:
+        """Take over segments that the join has registered (rows in `SegmentRows`, in order) as entities."""
+        entities, former = self.columns.entities, len(self.entities)
+        for segment_row in segment_rows:
+            model, key, position = self.segment_origin[segment_row]
+            owner = self.entity(model)
+            stream = self.streams[owner.stream]
+            segment = stream.segment_name(key, position)
+            stream.entities.append(len(self.entities))
+            self.entities.append(
+                Entity(len(self.entities), owner.stream, tables.SEGMENT, owner.model, segment, None)
+            )
+        added = self.entities[former:]
+        numbers, counts = np.unique(entities.plan[former : len(self.entities)], return_counts=True)
+        for number, count in zip(numbers.tolist(), counts.tolist()):
+            self.plans[number].take_new(count)
+        places = zip(entities.plan[former:].tolist(), entities.first[former:].tolist())
+        for entity, (number, first) in zip(filter(None, added), places):
+            name = self.streams[entity.stream].name
+            self.plans[number].begin(entity.stream, entity.row, first, name, entity.model, entity.segment)
+
     def add_segment(self, segment_row: int) -> int:
-        """Register the entity for a segment of a model (a row in `SegmentRows`); returns the entity's row."""
+        """Register the entity for a segment of a model (a row in `SegmentRows`); returns the entity's row.
+
+        The join asks for it where it can't register the segment itself.
+        """
         model, key, position = self.segment_origin[segment_row]
         entity = self.entity(model)
         stream = self.streams[entity.stream]
@@ -456,7 +501,9 @@ class Catalog:
         entity = self.entity(row)
         self.streams[entity.stream].entities.remove(row)
         entities = self.registry.entities
-        self.plans[entities.plan[row]].free(int(entities.first[row]), int(entities.stages[row]))
+        plan = self.plans[entities.plan[row]]
+        plan.free(int(entities.first[row]), int(entities.stages[row]))
+        self.note_next_rows(plan)
         entities.changed[row] = entities.initial_is_final[row] = 0
         self.entities[row] = None
 

@@ -139,16 +139,21 @@ def level_of(compare_level: float, rank: int) -> float:
 
 
 @kernel
-def declare(table: Sequences, sums: ClusterSums, row: int, level: float, margin: float, signs: bool) -> bool:
-    """Set a row's level and margin; `signs`: its differences are those of 0/1 loss.
+def declare(
+    table: Sequences, sums: ClusterSums, rows: Ints, level: float, margin: float, signs: bool
+) -> int:  # fmt: skip
+    """Set the level and margin of rows; `signs`: their differences are those of 0/1 loss.
 
-    The verdict is computed again at once, since both may have changed; returns whether it changed.
+    The verdicts are computed again at once, since both may have changed; returns how many have changed.
     """
-    if table.n[row] == 0:
-        table.signs[row] = signs
-        table.largest[row] = 1.0 if signs else 0.0
-    table.needed[row], table.margin[row] = 1.0 / level, margin
-    return _judge(table, sums, row)
+    changed = 0
+    for row in rows:
+        if table.n[row] == 0:
+            table.signs[row] = signs
+            table.largest[row] = 1.0 if signs else 0.0
+        table.needed[row], table.margin[row] = 1.0 / level, margin
+        changed += _judge(table, sums, row)
+    return changed
 
 
 @inner

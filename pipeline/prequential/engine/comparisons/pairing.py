@@ -39,7 +39,7 @@ from prequential.engine.comparisons.joint import (
     new_joint,
 )
 from prequential.engine.comparisons.tables import Comparisons, JointRow, PairSide, codes_of, prices_of
-from prequential.engine.compiled.kernel import capacity_for, grown, records
+from prequential.engine.compiled.kernel import Ints, capacity_for, columns_of, grown, records
 from prequential.engine.delay.cohorts import DAY
 from prequential.engine.estimators.naming import CORRECTED_SUFFIX
 from prequential.engine.facts import DueReport
@@ -91,27 +91,29 @@ class Pairing:
         self._of_models: dict[int, int] = {}
         self.left_out: dict[int, int] = {}
         self._groups: dict[tuple[int, str | None, str | None], dict[str, int]] = {}
+        #: By settings, label and stages: rows of `pairs`, each after its number, that aren't written yet.
+        self._new: dict[tuple[str, int | None, str, tuple[str, ...]], list[tuple[int, ...]]] = {}
 
     # ---- who is compared
 
-    def add(self, row: int) -> None:
-        """An entity was registered: it is compared with those before it."""
+    def add(self, rows: Sequence[int]) -> None:
+        """Entities were registered: each is compared with those before it."""
         entities = self._catalog.entities
-        entity = entities[row]
-        if entity is None:
-            return
-        self.heads, self.seen = grown(self.heads, row + 1), grown(self.seen, row + 1)
-        stream = self._catalog.streams[entity.stream]
-        if stream.config.compare == "off" or not stream.config.compare_losses:
-            return
-        if entity.kind == MODEL:
-            self._add_stages(stream, entity)
-        group = self._groups.setdefault((entity.stream, entity.segment, entity.age), {})
-        for former_row in list(group.values()):
-            before = entities[former_row]
-            if before is not None:
-                self._add(stream, before, entity)
-        group[entity.model] = row
+        count = 1 + max(rows, default=-1)
+        self.heads, self.seen = grown(self.heads, count), grown(self.seen, count)
+        for entity in filter(None, map(entities.__getitem__, rows)):
+            stream = self._catalog.streams[entity.stream]
+            if stream.config.compare == "off" or not stream.config.compare_losses:
+                continue
+            if entity.kind == MODEL:
+                self._add_stages(stream, entity)
+            group = self._groups.setdefault((entity.stream, entity.segment, entity.age), {})
+            for former_row in list(group.values()):
+                before = entities[former_row]
+                if before is not None:
+                    self._add(stream, before, entity)
+            group[entity.model] = entity.row
+        self._set_up_new()
 
     def _add_stages(self, stream: Stream, model: Entity) -> None:
         """Compare a model's stages with each other, as far as that is configured."""
@@ -133,8 +135,7 @@ class Pairing:
             a, b = (a, b) if (a.model, b.model) in names else (b, a)
             if (a.model, b.model) not in names:
                 return
-        entities = self._catalog.registry.entities
-        stages = int(entities.stages[a.row])
+        stages = int(self._catalog.columns.entities.stages[a.row])
         if not stages:
             if a.kind in _WHOLE:
                 names[a.model, b.model] = 0
@@ -146,37 +147,56 @@ class Pairing:
     def _make(
         self, stream: Stream, a: Entity, b: Entity, stages: int, places: tuple[int, int], label: str = ""
     ) -> int:
-        """Make a pair of entities and its sequences; `label` names the stages of a pair within one model."""
+        """Make a pair of entities and its sequences; `label` names the stages of a pair within one model.
+
+        `_set_up_new` writes the tables of its sequences.
+        """
         tables = self._tables(stream.config)
         pair = self.numbers.allocate()
-        self.pairs = pairs = grown(self.pairs, self.numbers.rows)
-        pairs.a[pair], pairs.b[pair] = self.ends[pair] = a.row, b.row
+        self.ends[pair] = a.row, b.row
         if label:
             self.labels[pair] = label
-        pairs.next[pair], self.heads[a.row] = self.heads[a.row], pair
-        pairs.plan[pair], pairs.stages[pair] = tables.number, stages
-        pairs.losses[pair] = sum(1 << code for code in tables.added)
-        pairs.counted[pair] = tables.counted.allocate(stages) if tables.counts else -1
+        counted = tables.counted.allocate(stages) if tables.counts else -1
         more = len(tables.added) * stages
-        pairs.scored[pair] = tables.scored.allocate(more) if more else -1
-        pairs.a_stage[pair], pairs.b_stage[pair] = places
-        pairs.rank[pair] = pairs.disagreement[pair] = 0
+        scored = tables.scored.allocate(more) if more else -1
+        disagreement_row = 0
         if a.kind == b.kind == MODEL and not label and stream.config.task != "regression":
-            pairs.disagreement[pair] = self.disagreements.allocate()
+            disagreement_row = self.disagreements.allocate()
             self._catalog.registry.streams.paired[stream.code] = 1
-        names = self.stages(pair)
-        for joint_row in self.sequences(pair):
-            due = tables.sides[joint_row.side].due
-            reports = bool(label) or stream.reports(names[joint_row.stage])
-            due.pair[joint_row.row], due.now[joint_row.row] = pair, 0
-            due.every[joint_row.row] = (stream.config.emit_outcomes or 0) if reports else -1
-            is_bin = not label and parse_stage(names[joint_row.stage]).is_bin
-            due.disagreement[joint_row.row] = 0 if is_bin else pairs.disagreement[pair]
-        self.declare(pair)
+        losses = sum(1 << code for code in tables.added)
+        following, self.heads[a.row] = int(self.heads[a.row]), pair
+        of_pair = (pair, a.row, b.row, following, tables.number, stages, *places, losses, counted, scored)
+        alike = stream.config.digest, stream.config.emit_outcomes, label, tuple(self.stages(pair))
+        self._new.setdefault(alike, []).append((*of_pair, disagreement_row, 0))
         for row in {a.row, b.row}:
             self.by_entity.setdefault(row, []).append(pair)
-        self._catalog.registry.streams.compared[stream.code] = 1
         return pair
+
+    def _set_up_new(self) -> None:
+        """Write the tables of pairs that were made, of all that are alike in one step."""
+        new, self._new = self._new, {}
+        self.pairs = grown(self.pairs, self.numbers.rows)
+        columns = columns_of(self.pairs)
+        for (_, _, label, names), pairs in new.items():
+            numbers, *values = np.array(pairs, dtype=np.int64).T
+            for column, value in zip(columns.values(), values):
+                column[numbers] = value
+            first = pairs[0][0]
+            stream = self._catalog.streams[self._catalog.entity(self.ends[first][0]).stream]
+            tables = self.tables[self.pairs.plan[first]]
+            starts = [int(column[first]) for column in (self.pairs.counted, self.pairs.scored)]
+            for joint_row in self.sequences(first):
+                side = tables.sides[joint_row.side]
+                own_starts = self.pairs.scored if joint_row.side else self.pairs.counted
+                rows = own_starts[numbers].astype(np.int64) + (joint_row.row - starts[joint_row.side])
+                reports = bool(label) or stream.reports(names[joint_row.stage])
+                side.due.pair[rows], side.due.now[rows] = numbers, 0
+                side.due.every[rows] = (stream.config.emit_outcomes or 0) if reports else -1
+                is_bin = not label and parse_stage(names[joint_row.stage]).is_bin
+                side.due.disagreement[rows] = 0 if is_bin else self.pairs.disagreement[numbers]
+                self._declare(side, rows, stream.config, 0)
+            streams = self._catalog.columns.entities.stream[values[0]]
+            self._catalog.columns.streams.compared[streams] = 1
 
     def _ordered(self, stream: Stream, first: Entity, second: Entity) -> tuple[Entity, Entity] | None:
         """A and B of a pair that is compared; None: it isn't."""
@@ -223,12 +243,16 @@ class Pairing:
     def declare(self, pair: int) -> None:
         """Give a pair's sequences their level and their margin, as configured now."""
         config = self._catalog.streams[self._catalog.entity(self.ends[pair][0]).stream].config
-        level = level_of(config.compare_level, max(1, int(self.pairs.rank[pair])))
         sides = self.tables[self.pairs.plan[pair]].sides
-        margin = config.compare_margin or 0.0
         for joint_row in self.sequences(pair):
-            side = sides[joint_row.side]
-            confidence_sequence.declare(side.sequences, side.sums, joint_row.row, level, margin, side.counted)
+            row = np.array([joint_row.row], dtype=np.int64)
+            self._declare(sides[joint_row.side], row, config, int(self.pairs.rank[pair]))
+
+    @staticmethod
+    def _declare(side: PairSide, rows: Ints, config: StreamConfig, rank: int) -> None:
+        """Give sequences of pairs of one rank their level and their margin; 0: they have none yet."""
+        level, margin = level_of(config.compare_level, max(1, rank)), config.compare_margin or 0.0
+        confidence_sequence.declare(side.sequences, side.sums, rows, level, margin, side.counted)
 
     # ---- a pair
 
@@ -338,6 +362,7 @@ class Pairing:
                     if first.kind in _WHOLE and frozenset((first.model, second.model)) in without:
                         continue
                     self._add(stream, first, second)
+        self._set_up_new()
 
     def _remove(self, pair: int) -> None:
         pairs = self.pairs

@@ -62,14 +62,16 @@ class Accounts:
         self.periods = self.periods._replace(models=grown(self.periods.models, entities))
         self.expected = self.expected._replace(models=grown(self.expected.models, entities))
 
-    def add(self, row: int, config: StreamConfig, at_horizon: int) -> None:
-        """Begin the accounts of an entity (its row), of a stream with this configuration.
+    def add(self, rows: Sequence[int], config: StreamConfig, at_horizon: int) -> None:
+        """Begin the accounts of entities (their rows), of a stream with this configuration.
 
         `at_horizon`: 1 + the class of instances without a label by the horizon; 0: they expire.
         """
-        self.coverage = coverage.with_model(self.coverage, row, config.label_horizon)
+        self.coverage = coverage.with_models(self.coverage, rows, config.label_horizon)
+        if config.period is None:
+            return
         sampled = samples(config)
-        if config.period is not None:
+        for row in rows:
             self.has_periods, self.expects = True, self.expects or config.expected
             # The number of a sample's labels isn't known in advance: all have come only after the horizon.
             final_at = inf if sampled and config.expected else config.period_final_at

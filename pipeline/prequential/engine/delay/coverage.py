@@ -7,7 +7,7 @@ All models of a shard share the tables. A cohort is a row of a pool and is found
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -112,6 +112,18 @@ def with_model(coverage: Coverage, model: int, horizon: int) -> Coverage:
             row = row or _add(models, coverage.pool, coverage.cohorts, model, number)
             coverage.cohorts.counts[row] += count
             coverage.cohorts.met[row] += met
+    return coverage
+
+
+def with_models(coverage: Coverage, rows: Sequence[int], horizon: int) -> Coverage:
+    """As `with_model`, for several models of one horizon."""
+    coverage = coverage._replace(models=grown(coverage.models, max(rows) + 1))
+    models, chosen, width = coverage.models, np.array(rows), max(1, horizon // COHORTS)
+    new, other = chosen[models.width[chosen] == 0], ~np.isin(models.width[chosen], (0, width))
+    models.step[new], models.shares[new] = _NO_STEP, np.nan
+    for row in chosen[other].tolist():
+        coverage = with_model(coverage, row, horizon)
+    models.horizon[chosen], models.width[chosen] = horizon, width
     return coverage
 
 

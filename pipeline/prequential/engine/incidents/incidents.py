@@ -17,7 +17,7 @@ from prequential.configuration.settings.stages import FINAL
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.positives import positives_by_owner
 from prequential.engine.catalog.streams import Entity, Stream
-from prequential.engine.compiled.kernel import grown
+from prequential.engine.compiled.kernel import Ints, grown
 from prequential.engine.facts import AlarmRaised, Fact, IncidentChanged
 from prequential.engine.incidents import following, history, incident, lasting
 from prequential.engine.incidents.clusters import DAY
@@ -74,25 +74,34 @@ class Incidents:
 
     # ---- rows
 
-    def add(self, row: int) -> None:
-        """Watch an entity that is evaluated now: a model or a correction itself, a segment for its model."""
-        entity = self._catalog.entity(row)
-        if row >= len(self.history.owners.position):
-            self.history = history.with_entities(self.history, len(self._catalog.entities))
-        owners, stream = self.history.owners, self._catalog.streams[entity.stream]
-        unwatched = not stream.evaluated or stream.config.incident_budget is None
-        if unwatched or entity.kind in (BASELINE, BASELINE_AGE, AGE):
-            return
-        is_owner = entity.kind in (MODEL, CORRECTION)
-        owners.position[row] = 1 + stream.evaluated.index(watched_stage(stream.evaluated))
-        owners.owner[row] = row if is_owner else self._model(row)
-        owners.model[row] = self._model(row)
-        owners.measure[row] = column = column_of(stream.config, stream.config.incident_loss)
-        owners.loss_identity[row] = identity_of(stream.config)
-        owners.binary[row], owners.of_classes[row] = column in BINARY, stream.config.has_classes
-        budget = parse_budget(stream.config.incident_budget or _NO_BUDGET)
-        owners.budget[row] = budget.period / budget.alarms
-        owners.fixed[row], owners.horizon[row] = stream.config.cluster or 0, stream.config.label_horizon
+    def add(self, rows: Sequence[int]) -> None:
+        """Watch entities that are evaluated now: models and corrections themselves, segments for a model."""
+        catalog = self._catalog
+        if rows and rows[-1] >= len(self.history.owners.position):
+            self.history = history.with_entities(self.history, len(catalog.entities))
+        by_config: dict[str, list[int]] = {}
+        for row in rows:
+            entity = catalog.entity(row)
+            stream = catalog.streams[entity.stream]
+            unwatched = not stream.evaluated or stream.config.incident_budget is None
+            if not unwatched and entity.kind not in (BASELINE, BASELINE_AGE, AGE):
+                by_config.setdefault(stream.config.digest, []).append(row)
+        for watched in by_config.values():
+            self._watch(catalog.streams[catalog.entity(watched[0]).stream], np.array(watched))
+
+    def _watch(self, stream: Stream, rows: Ints) -> None:
+        """Watch these entities of streams that are configured as this one."""
+        owners, entities, config = self.history.owners, self._catalog.columns.entities, stream.config
+        is_owner = np.isin(entities.kind[rows], (MODEL, CORRECTION))
+        owners.position[rows] = 1 + stream.evaluated.index(watched_stage(stream.evaluated))
+        owners.owner[rows] = np.where(is_owner, rows, entities.model[rows])
+        owners.model[rows] = entities.model[rows]
+        owners.measure[rows] = column = column_of(config, config.incident_loss)
+        owners.loss_identity[rows] = identity_of(config)
+        owners.binary[rows], owners.of_classes[rows] = column in BINARY, config.has_classes
+        budget = parse_budget(config.incident_budget or _NO_BUDGET)
+        owners.budget[rows] = budget.period / budget.alarms
+        owners.fixed[rows], owners.horizon[rows] = config.cluster or 0, config.label_horizon
 
     def forget(self, gone: Sequence[Entity]) -> Iterator[Fact]:
         """Drop these entities, and close their open incidents."""

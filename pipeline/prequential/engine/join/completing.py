@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from prequential.engine.compiled.kernel import inner
 from prequential.engine.join import outcome_rows as outcomes
 from prequential.engine.join.outcome_rows import Origin
@@ -11,7 +12,7 @@ from prequential.engine.tables import store as stores
 from prequential.engine.tables.logs import Logs
 from prequential.engine.tables.outcomes import OUTCOME
 from prequential.engine.tables.store import Predictions, Store
-from prequential.engine.tables.streams import Registry, is_beyond_horizon
+from prequential.engine.tables.streams import SEGMENT, Registry, is_beyond_horizon
 
 
 @inner
@@ -224,7 +225,7 @@ def remember_numbers(registry: Registry, store: Store, first: int) -> None:
 
 @inner
 def lacks_segment(registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> bool:
-    """Whether an outcome of a pending prediction is in a segment without an entity; notes the segment."""
+    """Whether an outcome of a pending prediction is in a segment that can't be registered here (`wants`)."""
     predictions = store.predictions
     for key in range(registry.streams.keys[stream]):
         shared = store.marks.segments[slot, key]
@@ -241,13 +242,38 @@ def lacks_segment(registry: Registry, store: Store, logs: Logs, stream: int, slo
 
 @inner
 def wants(registry: Registry, logs: Logs, stream: int, model: int, key: int, value: int) -> bool:
-    """Whether a model's segment has no entity yet; notes the segment in `Logs.used[WANTED]`."""
+    """Whether a model's segment has no entity, and there is no row for one.
+
+    It is registered here if there is a row; if not, it is noted in `Logs.used[WANTED]`.
+    """
     if registry.entities.retired[model]:  # its segments have no rows any more
         return False
     row = registry.entities.segments[model] + key * registry.streams.slots[stream] + value - 1
-    if registry.segment_rows.entity[row]:
+    if registry.segment_rows.entity[row] or _register(registry, logs, stream, model, row):
         return False
     logs.used[log.WANTED] = row
+    return True
+
+
+@inner
+def _register(registry: Registry, logs: Logs, stream: int, model: int, row: int) -> bool:
+    """Register the entity of a model's segment (a row in `SegmentRows`); False if there is no row for it.
+
+    The catalog names it when the join stops (`Catalog.name_segments`).
+    """
+    entities, streams, next_rows = registry.entities, registry.streams, registry.next_rows
+    entity, plan, count = next_rows.entity[0], entities.plan[model], logs.used[log.SEGMENTS]
+    first, stages = next_rows.sequence[plan], np.int64(entities.stages[model])
+    if first < 0 or entity == len(entities.stream) or count == len(logs.segments):
+        return False
+    next_rows.entity[0], next_rows.sequence[plan] = entity + 1, first + stages
+    logs.segments[count] = row
+    logs.used[log.SEGMENTS] = count + 1
+    registry.segment_rows.entity[row] = entity
+    entities.stream[entity], entities.model[entity], entities.kind[entity] = stream, model, SEGMENT
+    entities.plan[entity], entities.first[entity], entities.stages[entity] = plan, first, stages
+    entities.began[entity] = streams.completed[stream]
+    entities.initial_is_final[entity] = entities.initial_is_final[model]
     return True
 
 

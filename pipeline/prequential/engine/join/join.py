@@ -224,7 +224,7 @@ def _withdraws(rows: Rows, i: int) -> bool:
 def _lacks_segment(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> bool:
-    """Whether an outcome that the row may cause is in a segment without an entity; notes the segment."""
+    """Whether an outcome that the row may cause is in a segment that can't be registered here (`wants`)."""
     if rows.kind[i] == PREDICTION:
         for key in range(registry.streams.keys[stream]):
             value = rows.segments[i, key] or store.marks.segments[slot, key]

@@ -204,6 +204,7 @@ class _Restoring:
             if self._rows.get(tuple(entity[1:])) == entity.row:
                 self._attach(entity, catalog.streams[entity.stream])
         self._segments.attach()
+        catalog.note_next_rows()
 
     def _is_adopted(self, entity: Entity, stream: Stream) -> bool:
         """Whether it goes on in another row (see `_adopt_ages`)."""

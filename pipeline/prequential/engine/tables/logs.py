@@ -139,13 +139,13 @@ def note_warning(alarms: Alarms, index: int, detector: int) -> None:
 
 
 #: Positions in `Logs.used`: rows of each log, and entities due; instances in the store; what stopped the
-#: join, see `engine.join.join`.
+#: join, see `engine.join.join`; segments that it has registered.
 OUTCOMES, EVENTS, SEGMENT_EVENTS, LATENCIES, DUE, CLOSINGS, ENCOUNTERS, REMEMBERED = range(8)
-NEEDED, OVERDUE, WANTED, READ_AHEAD, REST = range(8, 13)
+NEEDED, OVERDUE, WANTED, READ_AHEAD, REST, SEGMENTS = range(8, 14)
 
 #: Why the join stops: all rows are done; the logs are full; messages are due by count; a segment has no
-#: entity yet; a record would be taken whose names aren't known yet; `initial` of an entity becomes another
-#: sequence than `final`.
+#: entity yet, and there is no row for one; a record would be taken whose names aren't known yet; `initial` of
+#: an entity becomes another sequence than `final`.
 DONE, FULL, EMIT, NEW_SEGMENT, NEW_NAMES, NEW_STAGE = range(6)
 
 
@@ -235,6 +235,7 @@ class Logs(NamedTuple):
     latencies: LabelLatencies
     closings: Closings
     due: Ints32  # entities whose messages are due by count, in order
+    segments: Ints32  # rows in `SegmentRows` of the segments that were registered, in order
     used: Ints
     dropped: Ints  # by reason: 1 + row of the first record dropped for it; 0: none was; -1: it is known
     ends: Ends
@@ -251,7 +252,8 @@ def new_logs(rows: int) -> Logs:
         records(LabelLatencies, rows),
         zeros(Closings, rows)._replace(text=text),
         np.zeros(rows, dtype=np.int32),
-        np.zeros(13, dtype=np.int64),
+        np.zeros(rows, dtype=np.int32),
+        np.zeros(14, dtype=np.int64),
         np.zeros(REASONS, dtype=np.int64),
         zeros(Ends, 2, text=LONGEST),
         new_encounters(rows),

@@ -286,6 +286,13 @@ class LabelPairs(NamedTuple):
     pairs: Ints
 
 
+class NextRows(NamedTuple):
+    """The first rows that were never used, for segments that the join registers."""
+
+    entity: Ints  # (1,), of `Entities`
+    sequence: Ints  # by plan, of its sequences; -1: others are free, and the catalog has to give them out
+
+
 class Registry(NamedTuple):
     """What is known of streams, and what is evaluated: tables as compiled loops take them."""
 
@@ -296,6 +303,7 @@ class Registry(NamedTuple):
     segment_rows: SegmentRows
     ages: Ages
     settings: Any  # `scores.SettingValues`
+    next_rows: NextRows
 
 
 def segment_rows_of(registry: Registry, models: Ints) -> Ints:
