@@ -7,7 +7,7 @@ registers the entities to evaluate: each model, and the segments, stages and bas
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.configuration.settings.model import Config
@@ -18,6 +18,7 @@ from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.streams import CostTables, Entity, LabelTables, Stream, write_settings
 from prequential.engine.compiled.kernel import as_columns, grown, records, zeros
 from prequential.engine.estimators.naming import CORRECTED_SUFFIX
+from prequential.engine.measures.per_class import Positives
 from prequential.engine.tables import streams as tables
 from prequential.engine.tables.rows import Key, RowAllocator, StateTable
 from prequential.engine.tables.scores import SettingValues
@@ -27,11 +28,23 @@ from prequential.topics.errors import Fault, existing
 #: The prediction of baselines before the first label: a separate class, which no label has.
 NO_CLASS_NAME = "@none"
 
+#: Settings of streams by which columns of the store are needed.
+_NEEDS = (
+    "keys", "age_count", "weights", "regression", "reads", "estimates", "season", "valued", "at_horizon",
+)  # fmt: skip
+
 #: Schemas of a registry's tables: of records, and of single columns.
 _OF_RECORDS = tables.Streams, tables.Classes, tables.LabelPairs, tables.Entities
 _SCHEMAS: tuple[Any, ...] = (
     *_OF_RECORDS, tables.SegmentRows, tables.Ages, SettingValues, tables.NextRows,
 )  # fmt: skip
+
+
+class PositivesByStream(NamedTuple):
+    """What decides which class is positive, by stream (`catalog.positives`)."""
+
+    changes: int  # the catalog's changes of classes that it has
+    table: Positives
 
 
 class Catalog:
@@ -62,6 +75,11 @@ class Catalog:
         #: Outcomes and revisions of entities that only previous configurations evaluated, by the fields of
         #: `Entity` after the row: one that starts again must not have messages with ids of earlier ones.
         self.ended: dict[tuple[Any, ...], tuple[int, int]] = {}
+        #: The largest value of each of `_NEEDS` in any stream: no round looks at all streams for it.
+        self.needs = dict.fromkeys(_NEEDS, 0)
+        #: How often classes, or streams, have been added: what follows from them is made again then.
+        self.class_changes = 0
+        self.positives: PositivesByStream | None = None
         #: Tables of costs, for streams that have some; of labels, for streams whose classes are sets of them.
         self.prices, self.label_sets = CostTables(), LabelTables()
         #: Entities that had ended and started again, since this list was last emptied.
@@ -139,6 +157,13 @@ class Catalog:
         name = stream.config.label_at_horizon
         at_horizon = 0 if name is None else 1 + self.add_class(stream, name)
         self.registry.streams.at_horizon[stream.code] = at_horizon
+        self._note_needs(stream)
+
+    def _note_needs(self, stream: Stream) -> None:
+        """Note what a stream's settings need of the store."""
+        columns = self.columns.streams._asdict()
+        for name, most in self.needs.items():
+            self.needs[name] = max(most, int(columns[name][stream.code]))
 
     def add_baseline(self, stream: Stream, index: int) -> int:
         """Register the baseline at place `index` of `BASELINES` as evaluated; returns its entity's row."""
@@ -168,6 +193,7 @@ class Catalog:
         self.registry = self.registry._replace(ages=grown(self.registry.ages, self._ages.rows + 1))
         self.registry.ages.age[start : start + len(ages)] = ages
         write_settings(self.columns, stream, start)
+        self._note_needs(stream)
         self._make_class_room(stream, 2)
 
     # ---- classes
@@ -188,6 +214,7 @@ class Catalog:
                 (class_name for class_name in stream.class_names if class_name in tables.OTHER_FORM), name
             )
             name = name if (name in tables.BOOLEANS) == (first in tables.BOOLEANS) else other_form
+        self.class_changes += 1
         stream.class_names.append(name)
         stream.classes[name] = code
         s, stream_code = self.registry.streams, stream.code
@@ -213,6 +240,7 @@ class Catalog:
 
     def _make_class_room(self, stream: Stream, capacity: int) -> None:
         """Give a stream a new block of rows for `capacity` classes, and copy its classes there."""
+        self.class_changes += 1
         registry, stream_code = self.registry, stream.code
         start, count = int(registry.streams.classes[stream_code]), len(stream.class_names)
         start_of_pairs, before = (

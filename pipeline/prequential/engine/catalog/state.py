@@ -55,7 +55,7 @@ def _without_columns(schema: Any) -> Any:
 
 def ensure(store: Store, catalog: Catalog, rows: Rows) -> Store:
     """The store with capacity for everything that these rows of a micro-batch can add."""
-    settling = int(np.count_nonzero(rows.kind == LABEL) + catalog.registry.streams.waiting_labels.sum())
+    settling = int(np.count_nonzero(rows.kind == LABEL) + store.pools.used[stores.LABELS])
     return ensure_rows(store, catalog, len(rows.kind), len(rows.text), len(rows.p), settling)
 
 
@@ -67,23 +67,23 @@ def ensure_rows(
     Arrays that have the capacity stay the same; the store stays the same if all of its arrays do. In columns
     that no stream needs, the second dimension has length 0.
     """
-    streams = catalog.registry.streams
-    keys, ages = int(streams.keys.max()), int(streams.age_count.max())
+    streams, needs = len(catalog.registry.streams.clock), catalog.needs
+    keys, ages = needs["keys"], needs["age_count"]
     table = ids.ensure(store.ids, count, text)
     used = store.pools.used
-    propensity = _wider(store.marks.propensity, streams.weights.max())
+    propensity = _wider(store.marks.propensity, needs["weights"])
     marks = stores.Marks(_wider(store.marks.segments, keys), propensity)
     values = stores.Values(
-        _wider(store.values.number, streams.regression.max()),
-        _wider(store.values.numbers, int(streams.reads.max()).bit_length(), np.nan),
-        _wider(store.values.estimate, int(streams.estimates.max())),
-        _wider(store.values.season, 3 * int(streams.season.any())),
+        _wider(store.values.number, needs["regression"]),
+        _wider(store.values.numbers, needs["reads"].bit_length(), np.nan),
+        _wider(store.values.estimate, needs["estimates"]),
+        _wider(store.values.season, 3 * (needs["season"] > 0)),
         _wider(store.values.segments, keys),
         _wider(store.values.segment_numbers, keys), _wider(store.values.after_numbers, ages),
     )  # fmt: skip
     label_values = stores.LabelValues(
         _wider(store.label_values.after_numbers, ages),
-        _wider(store.label_values.value, 2 * int(streams.valued.max())),
+        _wider(store.label_values.value, 2 * needs["valued"]),
     )
     slots = (table.stream, table.offset, table.size, store.instances, store.links, marks)
     stream, offset, size, instances, links, marks = of_one_length(len(table.stream), *slots)
@@ -91,17 +91,17 @@ def ensure_rows(
     pending = int(used[stores.PREDICTIONS]) + count + min(count, int(store.compact.counts[LIVE]))
     predictions, values = of_one_length(pending + 2, store.predictions, values)
     # Where instances get a class at the end of the horizon, each instance may have a label.
-    most = int(table.counts[ids.LIVE]) if streams.at_horizon.any() else int(used[stores.LABELS])
+    most = int(table.counts[ids.LIVE]) if needs["at_horizon"] else int(used[stores.LABELS])
     labels, label_values = of_one_length(most + count + 2, store.labels, label_values)
     wider = store._replace(
         ids=table._replace(stream=stream, offset=offset, size=size), instances=instances, links=links,
         marks=marks, predictions=predictions, values=values, labels=labels, label_values=label_values,
         probabilities=grown(store.probabilities, int(used[stores.PROBABILITIES]) + probabilities + 2),
-        wheels=_wheels(store.wheels, len(streams.clock)),
-        compact=ensure_compact(store.compact, len(streams.clock), min(count, settling)),
+        wheels=_wheels(store.wheels, streams),
+        compact=ensure_compact(store.compact, streams, min(count, settling)),
     )  # fmt: skip
-    if streams.season.any():
-        wider = _with_seasons(wider, len(streams.clock), count)
+    if needs["season"]:
+        wider = _with_seasons(wider, streams, count)
     before = tables_of(store)
     if all(array is before[name] for name, array in tables_of(wider).items()):
         return store
