@@ -173,7 +173,9 @@ def test_memory_is_bounded_and_a_history_has_clusters_enough(step: int) -> None:
             place = clusters.place_for(pool, 0, (number // 10) * step, number, 0, False)
             if place == clusters.NO_PLACE:
                 places = max(clusters.FEW_CLUSTERS, 2 * int(pool.lines.places[0]))
-                pool = clusters.laid_out(pool, 0, places, [], 1)
+                rows, cells = (pool.used + places).tolist()
+                pool = clusters.with_places(pool, rows, cells)
+                assert clusters.lay_out(pool, 0, places, 1, clusters.kept_cells(1, 0, 0, 0))
         pool.blocks.n[place] += 1
         pool.lines.entries[0] += 1
         used = int(pool.lines.used[0])

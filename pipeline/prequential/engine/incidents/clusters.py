@@ -337,29 +337,56 @@ def together(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
     return np.where(lengths > 0, now, 0), rows
 
 
-def laid_out(
-    pool: ClusterPool, owner: int, places: int, columns: list[tuple[int, int]], width: int
-) -> ClusterPool:
-    """The pool with so many places and cells for an owner; `columns` are (previous, present) ones of a cell.
+class KeptCells(NamedTuple):
+    """The cells of a cluster that stay when it gets a wider row: some at the beginning, and a run behind."""
+
+    first: int  # how many at the beginning
+    source: int  # where the run begins
+    target: int  # … and where from now on
+    count: int  # its length
+
+
+@inner
+def kept_cells(first: int, source: int, target: int, count: int) -> KeptCells:
+    """The same with 64-bit numbers: several widths would make numba compile loops for several types."""
+    return KeptCells(first, source, target, count)
+
+
+@inner
+def lay_out(pool: ClusterPool, owner: int, places: int, width: int, kept: KeptCells) -> bool:
+    """Give an owner so many places, and cells for each; False if the pool has no room for them.
 
     The owner's clusters move behind all others. The rows that they leave stay unused; the owner has more now.
     """
-    lines = pool.lines
-    row, start = int(pool.used[0]), int(pool.used[1])
+    lines, blocks, cells = pool.lines, pool.blocks, pool.cells
+    row, start = pool.used[0], pool.used[1]
+    if row + places > len(blocks.key) or start + places * width > len(cells):
+        return False
     pool.used[0], pool.used[1] = row + places, start + places * width
-    pool = with_places(pool, row + places, start + places * width)
-    blocks, sums, cells = pool.blocks, pool.sums, pool.cells
-    before, first, old = int(lines.places[owner]), int(lines.first[owner]), int(lines.cells[owner])
-    former = int(lines.width[owner])
-    blocks[row : row + before] = blocks[first : first + before]  # type: ignore[index]
-    if len(sums):
-        sums[row : row + before] = sums[first : first + before]  # type: ignore[index]
-    blocks.order[row + before : row + places] = np.arange(before, places)
-    table = cells[start : start + places * width].reshape(places, width)
-    table[:] = 0
-    then = cells[old : old + before * former].reshape(before, former)
-    sources, targets = np.array(columns, dtype=np.int64).reshape(-1, 2).T
-    table[:before, targets] = then[:, sources]
+    first, old, former = lines.first[owner], lines.cells[owner], np.int64(lines.width[owner])
+    before = np.int64(lines.places[owner])
+    for place in range(before):
+        _move(pool, first + place, row + place)
+        begin, then = start + place * width, old + place * former
+        for cell in range(kept.first):
+            cells[begin + cell] = cells[then + cell]
+        for cell in range(kept.count):
+            cells[begin + kept.target + cell] = cells[then + kept.source + cell]
+    for place in range(before, places):
+        blocks.order[row + place] = place
     lines.first[owner], lines.places[owner] = row, places
     lines.cells[owner], lines.width[owner] = start, width
-    return pool
+    return True
+
+
+@inner
+def _move(pool: ClusterPool, source: int, target: int) -> None:
+    """Write a cluster's row, without its cells, into another one."""
+    blocks, sums = pool.blocks, pool.sums
+    blocks.number[target], blocks.n[target] = blocks.number[source], blocks.n[source]
+    blocks.key[target], blocks.mark[target] = blocks.key[source], blocks.mark[source]
+    blocks.order[target] = blocks.order[source]
+    if len(sums):
+        _clear(sums, target)
+        _add(sums, target, source)
+        sums.t1[target] = sums.t1[source]

@@ -159,7 +159,7 @@ def follow(
 
     `events` have what became of predictions, in rows `first` to `last` - 1. `entities` and `positives` are
     the catalog's. If `untimed`, times are numbers of rows. Returns the next row, the next event, and why it
-    stops: FOLLOWED; LOOK_DUE, at the end of a record when owners are due; NEEDS_ROOM, if a table is full.
+    stops: FOLLOWED; LOOK_DUE, at the end of a record when owners are due; NEEDS_ROOM, if a pool must grow.
     """
     owners, notes = history.owners, history.notes
     i, e = start, first
@@ -167,19 +167,18 @@ def follow(
         if notes[layout.DUE_COUNT] and log.record[i] != notes[layout.DUE_RECORD]:
             return i, e, LOOK_DUE
         while e < last and events.before[e] <= i:
-            if not _event(history, events, e, untimed):
+            if _event(history, events, e, untimed):
+                e += 1
+            elif not layout.make_room(history):
                 return i, e, NEEDS_ROOM
-            e += 1
         entity = log.entity[i]
         position = owners.position[entity]
-        if position and log.kind[i] == OUTCOME and log.sequence[i] - entities.first[entity] == position - 1:
-            owner = owners.owner[entity]
-            if owner == entity:
-                if not _outcome(history, log, i, owner, positives, entities.stream[owner], untimed):
-                    return i, e, NEEDS_ROOM
-            elif not _in_segment(history, owner, entity):
-                return i, e, NEEDS_ROOM
-        i += 1
+        is_watched = position and log.sequence[i] - entities.first[entity] == position - 1
+        is_new = is_watched and log.kind[i] == OUTCOME
+        if not is_new or _entered(history, log, i, positives, entities, untimed):
+            i += 1
+        elif not layout.make_room(history):
+            return i, e, NEEDS_ROOM
     return i, e, LOOK_DUE if notes[layout.DUE_COUNT] else FOLLOWED
 
 
@@ -189,12 +188,28 @@ def follow_events(
 ) -> tuple[int, int]:
     """Take over events `first` to `last` - 1, behind all outcomes.
 
-    Returns the next one, and why it stopped: FOLLOWED, or NEEDS_ROOM, if a table is full.
+    Returns the next one, and why it stopped: FOLLOWED, or NEEDS_ROOM, if a pool must grow.
     """
-    for e in range(first, last):
-        if not _event(history, events, e, untimed):
+    e = first
+    while e < last:
+        if _event(history, events, e, untimed):
+            e += 1
+        elif not layout.make_room(history):
             return e, NEEDS_ROOM
     return last, FOLLOWED
+
+
+@inner
+def _entered(
+    history: ClusterHistory, log: Log, i: int, positives: Positives, entities: Entities, untimed: bool
+) -> bool:
+    """Enter an outcome of an owner, or of a segment of its; False if there is no room for it."""
+    entity = log.entity[i]
+    owner = history.owners.owner[entity]
+    if owner != entity:
+        return _in_segment(history, owner, entity)
+    segments = 1 if entities.segments[owner] > 0 else 0
+    return _outcome(history, log, i, owner, segments, positives, entities.stream[owner], untimed)
 
 
 @inner
@@ -219,9 +234,13 @@ def _times(log: Log, i: int, untimed: bool) -> tuple[int, int]:
 
 @inner
 def _outcome(
-    history: ClusterHistory, log: Log, i: int, owner: int, positives: Positives, stream: int, untimed: bool
-) -> bool:
-    """An outcome of an owner, which counts if it has the watched loss; False if there is no room for it."""
+    history: ClusterHistory, log: Log, i: int, owner: int, segments: int, positives: Positives, stream: int,
+    untimed: bool,
+) -> bool:  # fmt: skip
+    """An outcome of an owner, which counts if it has the watched loss; False if there is no room for it.
+
+    `segments`: 1 if its outcomes are in segments, else 0.
+    """
     owners, pool = history.owners, history.outcomes
     ts, t1 = _times(log, i, untimed)
     loss, counts = own_loss(owners.measure[owner], log, i, positives, stream)
@@ -231,7 +250,7 @@ def _outcome(
         if owners.of_classes[owner]:
             wanted = min(layout.MOST_CLASSES, 1 + max(log.label[i], log.prediction[i]))
         if wanted > classes or pool.lines.width[owner] == 0:
-            return _lacks(history, owner, layout.OF_OUTCOMES, wanted, 0)
+            return _lacks(history, owner, layout.OF_OUTCOMES, wanted, segments)
         row = clusters.place_for(pool, owner, ts, log.number[i], owners.fixed[owner], untimed)
         if row == clusters.NO_PLACE:
             return _lacks(history, owner, layout.OF_OUTCOMES, wanted, 0)

@@ -15,7 +15,15 @@ import numpy as np
 from prequential.engine.compiled import kernel as loops
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, records
 from prequential.engine.incidents import clusters
-from prequential.engine.incidents.clusters import FEW_CLUSTERS, ClusterPool, laid_out, new_pool
+from prequential.engine.incidents.clusters import (
+    FEW_CLUSTERS,
+    ClusterPool,
+    KeptCells,
+    kept_cells,
+    lay_out,
+    new_pool,
+    with_places,
+)
 from prequential.engine.incidents.lasting import Scratch, new_scratch
 from prequential.engine.tables.rows import Key, StateTable
 
@@ -50,6 +58,9 @@ CLASSES = CONFIDENCE_LOSS + CONFIDENCES
 LABELLED, LABELLED_LOSS, REPEATED, REPEATED_LOSS, PREDICTED, PREDICTED_LOSS = range(6)
 PER_CLASS = 6
 
+#: Segments that there are columns for from the first outcome in a segment on.
+_LEAST_SEGMENTS = 8
+
 #: Columns of a segment: outcomes, losses.
 PER_SEGMENT = 2
 
@@ -61,8 +72,10 @@ PER_PREDICTED = 2
 NEVER = 1 << 62
 
 #: Positions in `ClusterHistory.notes`: owners due; examples; of NEEDS_ROOM the owner, which of its pools
-#: lacks it, and how many classes and segments must have columns; the record that made owners due.
+#: lacks it, and how many classes and segments must have columns; the record that made owners due; rows and
+#: cells that the pool must have.
 DUE_COUNT, EXAMPLE_COUNT, WANTING, POOL, WANTED_CLASSES, WANTED_SEGMENTS, DUE_RECORD = range(7)
+NEEDED_ROWS, NEEDED_CELLS = range(7, 9)
 OF_OUTCOMES, OF_PREDICTIONS, OF_PARTS = range(3)
 
 
@@ -115,7 +128,7 @@ def new_history() -> ClusterHistory:
     return ClusterHistory(
         records(Owners, 16), np.zeros((16, VERSIONS), np.int32),
         new_pool(summed=True), new_pool(summed=False), new_pool(summed=True),
-        np.zeros(16, np.int32), np.zeros(16, np.int32), np.zeros(7, np.int64),
+        np.zeros(16, np.int32), np.zeros(16, np.int32), np.zeros(9, np.int64),
         new_scratch(clusters.MOST_CLUSTERS, LATENCIES),
     )  # fmt: skip
 
@@ -191,46 +204,74 @@ def class_column(code: int, classes: int) -> int:
     return min(max(code, 0), classes - 1)
 
 
-def with_room(history: ClusterHistory) -> ClusterHistory:
-    """The history with what the owner lacked at which `follow` stopped."""
+@inner
+def make_room(history: ClusterHistory) -> bool:
+    """Give an owner what it lacks by the notes; False if its pool must grow first (`with_room`)."""
     owners, notes = history.owners, history.notes
-    owner, wanted = int(notes[WANTING]), int(notes[WANTED_CLASSES])
+    owner, wanted = notes[WANTING], notes[WANTED_CLASSES]
     if owners.of_classes[owner]:
         wanted = max(_LEAST_CLASSES, wanted)  # one more is soon to come, and costs as much again
     if notes[POOL] == OF_PARTS:
-        places = min(max(FEW_CLUSTERS, 2 * int(history.parts.lines.places[owner])), clusters.MOST_PARTS)
-        return history._replace(parts=laid_out(history.parts, owner, places, [], 0))
+        parts = history.parts
+        places = min(max(FEW_CLUSTERS, 2 * np.int64(parts.lines.places[owner])), clusters.MOST_PARTS)
+        return _laid_out(history, parts, owner, places, 0, kept_cells(0, 0, 0, 0))
     if notes[POOL] == OF_PREDICTIONS:
         pool = history.predictions
-        before = int(pool.lines.width[owner])
+        before = np.int64(pool.lines.width[owner])
         width = max(before, PER_PREDICTED * _power_of_two(wanted))
-        same = [(cell, cell) for cell in range(before)]
-        return history._replace(predictions=laid_out(pool, owner, _places(pool, owner), same, width))
+        return _laid_out(history, pool, owner, _places(pool, owner), width, kept_cells(before, 0, 0, 0))
     pool = history.outcomes
-    classes, segments = int(owners.classes[owner]), int(owners.segments[owner])
-    more, more_segments = max(classes, wanted), max(segments, int(notes[WANTED_SEGMENTS]))
-    now = (
-        _power_of_two(more) if more > classes else classes,
-        _power_of_two(more_segments) if more_segments > segments else segments,
-    )
-    kept = [(cell, cell) for cell in range(CLASSES + PER_CLASS * classes)]
-    old, new = column_of_segment(classes, 0), column_of_segment(now[0], 0)
-    kept += [(old + cell, new + cell) for cell in range(PER_SEGMENT * segments)]
-    pool = laid_out(pool, owner, _places(pool, owner), kept if pool.lines.width[owner] else [], columns(*now))
-    owners.classes[owner], owners.segments[owner] = now
-    return history._replace(outcomes=pool)
+    classes, segments = np.int64(owners.classes[owner]), np.int64(owners.segments[owner])
+    more, more_segments = classes, segments
+    if wanted > classes:
+        more = _power_of_two(wanted)
+    if notes[WANTED_SEGMENTS] > segments:
+        more_segments = _power_of_two(max(_LEAST_SEGMENTS, notes[WANTED_SEGMENTS]))
+    old, new = 0, 0
+    if pool.lines.width[owner]:
+        old, new = column_of_segment(classes, 0), column_of_segment(more, 0)
+    kept = kept_cells(old, old, new, PER_SEGMENT * segments)
+    width = column_of_segment(more, more_segments)
+    if not _laid_out(history, pool, owner, _places(pool, owner), width, kept):
+        return False
+    owners.classes[owner], owners.segments[owner] = more, more_segments
+    return True
 
 
+@inner
+def _laid_out(
+    history: ClusterHistory, pool: ClusterPool, owner: int, places: int, width: int, kept: KeptCells
+) -> bool:
+    """As `clusters.lay_out`; without room, notes how many rows and cells the pool must have."""
+    history.notes[NEEDED_ROWS] = pool.used[0] + places
+    history.notes[NEEDED_CELLS] = pool.used[1] + places * width
+    return lay_out(pool, owner, places, width, kept)
+
+
+@inner
 def _places(pool: ClusterPool, owner: int) -> int:
     """Places that an owner gets: twice as many, if it has none left."""
-    places = int(pool.lines.places[owner])
+    places = np.int64(pool.lines.places[owner])
     if pool.lines.used[owner] < places:
         return places
     return min(max(FEW_CLUSTERS, 2 * places), clusters.MOST_CLUSTERS)
 
 
+@inner
 def _power_of_two(least: int) -> int:
-    return 1 << max(0, least - 1).bit_length()
+    power = 1
+    while power < least:
+        power *= 2
+    return power
+
+
+def with_room(history: ClusterHistory) -> ClusterHistory:
+    """The history with room for what the owner lacked at which `follow` stopped."""
+    notes = history.notes
+    name = ("outcomes", "predictions", "parts")[notes[POOL]]
+    pool = with_places(getattr(history, name), int(notes[NEEDED_ROWS]), int(notes[NEEDED_CELLS]))
+    grown_pool: Any = {name: pool}
+    return history._replace(**grown_pool)
 
 
 class OrderedClusters(NamedTuple):
