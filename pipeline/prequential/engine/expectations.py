@@ -11,7 +11,8 @@ from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.compiled.kernel import Ints, Ints32, grown
 from prequential.engine.compiled.mathematics import both_tails
-from prequential.engine.compiled.pool import find, insert, with_free_row
+from prequential.engine.compiled.pool import find, grown_pool
+from prequential.engine.compiled.pool_rows import find_or_insert
 from prequential.engine.delay import expected as counters
 from prequential.engine.delay import paces, records
 from prequential.engine.delay.accounts import Accounts
@@ -26,7 +27,7 @@ from prequential.engine.measures.declaration import MORE, NEARER, Measure
 from prequential.engine.measures.registry import INDEX, MEASURES
 from prequential.engine.output.books import Books, OpenBook
 from prequential.engine.output.intervals import lacks_labels, left_of, scale_of
-from prequential.engine.output.period_measures import ESTIMATED, FIRST_HORIZON, Measures, SoFar, expected
+from prequential.engine.output.period_measures import ESTIMATED, FIRST_HORIZON, SoFar, expected
 
 #: The standard normal quantile of a two-sided interval of 90%.
 _QUANTILE = 1.6448536269514722
@@ -62,6 +63,9 @@ def _above(x: float) -> float:
     return both_tails(x) / 2 if x >= 0.0 else 1.0 - both_tails(-x) / 2
 
 
+#: More than there are keys of one owner: measures, or signals.
+_KEYS = 1 << 16
+
 #: With this many times as many open periods as the horizon has, timestamps have been far off.
 _MANY = 8
 
@@ -85,6 +89,17 @@ class _OpenPeriod(NamedTuple):
     stage: int  # see `records`
     remaining: float  # the share of it that is still to come
     position: int  # among the estimates of its group
+
+
+class _Reported(NamedTuple):
+    """An open period with its estimates, for a message."""
+
+    open_period: _OpenPeriod
+    state: PeriodState
+    summary: list[float]
+    values: dict[str, float]
+    undefined: dict[str, str]
+    so_far: dict[str, float]  # the values of the labels that have come
 
 
 class NewestEstimates(NamedTuple):
@@ -300,12 +315,13 @@ class Expectations:
 
     def _grade(self, due: DuePeriods, period: int, values: dict[str, float], variance: float) -> None:
         """Grade the estimates of a period (row) by its final values."""
-        for name, value in values.items():
-            if name in ESTIMATED:
-                kept = find(self._tables.said_pool, period, INDEX[name])
-                was = self._tables.said.what[kept] if kept else records.NO_GRADES
-                record = self._record(due.model, INDEX[name])
-                records.grade(self._tables.records, record, was, value, variance)
+        names = [name for name in values if name in ESTIMATED]
+        measures = np.array([INDEX[name] for name in names], dtype=np.int64)
+        own_records = self._records(np.full(len(names), due.model, dtype=np.int64), measures)
+        for name, record in zip(names, own_records.tolist()):
+            kept = find(self._tables.said_pool, period, INDEX[name])
+            was = self._tables.said.what[kept] if kept else records.NO_GRADES
+            records.grade(self._tables.records, record, was, values[name], variance)
 
     def _report_finals(
         self,
@@ -328,38 +344,45 @@ class Expectations:
                 periods.append((_OpenPeriod(due, row, maturity, stage, 0.0, position), final[row]))
         self._report_each(group, periods, labelled, forecasts)
 
-    def _record(self, model: int, measure: int) -> int:
-        """The row of a measure's record; a new record if there is none."""
-        row, is_new = self._row("record_pool", "records", self._tables.models.first_record, model, measure)
-        if is_new:
-            records.begin(self._tables.records, row)
-        return row
+    def _records(self, models: Ints, measures: Ints) -> Ints:
+        """The rows of the records of models' measures, (n,); new records where there are none."""
+        first = self._tables.models.first_record
+        rows, new = self._rows("record_pool", "records", first, models, measures)
+        records.begin(self._tables.records, new)
+        return rows
 
-    def _usual(self, model: int, signal: int) -> int:
-        """The row of a signal's usual deviations; a new one if there is none."""
-        row, is_new = self._row("usual_pool", "usual", self._tables.models.first_usual, model, signal)
-        if is_new:
-            for column in self._tables.usual:
-                column[row] = 0
-        return row
+    def _usual_rows(self, models: Ints) -> Ints:
+        """The rows of usual deviations of models' signals, (n, signals); new ones where there are none."""
+        first, count = self._tables.models.first_usual, len(records.SIGNALS)
+        signals = np.tile(np.arange(count), len(models))
+        rows, new = self._rows("usual_pool", "usual", first, np.repeat(models, count), signals)
+        for column in self._tables.usual:
+            column[new] = 0
+        return rows.reshape(-1, count)
 
-    def _estimate_row(self, period: int, measure: int) -> int:
-        """The row of the estimates of a period's measure."""
-        row, is_new = self._row("said_pool", "said", self._tables.periods.first_said, period, measure)
-        if is_new:
-            self._tables.said.what[row] = np.nan
-        return row
+    def _estimate_rows(self, periods: Ints, measures: Ints) -> Ints:
+        """The rows of the estimates of periods' measures, (n,)."""
+        first = self._tables.periods.first_said
+        rows, new = self._rows("said_pool", "said", first, periods, measures)
+        self._tables.said.what[new] = np.nan
+        return rows
 
-    def _row(self, pool_name: str, table_name: str, first: Ints32, owner: int, key: int) -> tuple[int, bool]:
-        """The row of an owner's key in a pool and its table, and whether it is a new one."""
-        expected = self._tables
-        row = find(getattr(expected, pool_name), owner, key)
-        if row:
-            return row, False
-        pool = with_free_row(getattr(expected, pool_name))
-        table = grown(getattr(expected, table_name), len(pool.owner))
-        self._accounts.expected = expected._replace(**{pool_name: pool, table_name: table})
-        return insert(pool, first, owner, key), True
+    def _rows(
+        self, pool_name: str, table_name: str, first: Ints32, owners: Ints, keys: Ints
+    ) -> tuple[Ints, Ints]:
+        """The rows of owners' keys in a pool and its table, (n,), and those of them that are new."""
+        count, rows, is_new = len(owners), np.empty(len(owners), np.int64), np.zeros(len(owners), np.uint8)
+        done, pool = 0, getattr(self._tables, pool_name)
+        while True:
+            expected = self._tables
+            table = grown(getattr(expected, table_name), len(pool.owner))
+            self._accounts.expected = expected._replace(**{pool_name: pool, table_name: table})
+            done = find_or_insert(pool, first, owners, keys, done, rows, is_new)
+            if done == count:
+                break
+            more = len(np.unique(owners[done:] * _KEYS + keys[done:]))
+            pool = grown_pool(pool, len(pool.owner) + more)
+        return rows, rows[is_new > 0]
 
     # ---- estimates in messages
 
@@ -382,22 +405,29 @@ class Expectations:
         values = expected(catalog, of_periods, self._tables, models, rows, group, places)
         values.reasons[~counters.known_of(self._tables.models, models, clocks)] = FIRST_HORIZON
         measures = values.by_name([open_period.due.stream.config.measures for open_period, _ in periods])
-        for (asked, state), summary, own in zip(periods, group.look.summary[places].tolist(), measures):
-            forecasts[state.row] = self._forecast(asked, state, summary, own, labelled[state.row][0])
+        summaries = group.look.summary[places].tolist()
+        own_labelled = [labelled[state.row][0] for _, state in periods]
+        reported = [
+            _Reported(asked, state, summary, *own, so_far)
+            for (asked, state), summary, own, so_far in zip(periods, summaries, measures, own_labelled)
+        ]
+        is_whole = np.array([asked.maturity >= 0 for asked, _ in periods], dtype=np.bool_)
+        usual_of = iter(self._usual_rows(models[is_whole]).tolist())
+        for period, estimates in zip(reported, self._all_graded(reported)):
+            own_usual = next(usual_of) if period.open_period.maturity >= 0 else []
+            forecasts[period.state.row] = self._forecast(period, estimates, own_usual)
 
     def _forecast(
-        self, open_period: _OpenPeriod, state: PeriodState, summary: list[float], measures: Measures,
-        so_far: dict[str, float],
-    ) -> PeriodForecast:  # fmt: skip
-        """`expected` of a period; the first estimate at each stage is kept."""
+        self, period: _Reported, estimates: dict[str, dict[str, Any]], usual: list[int]
+    ) -> PeriodForecast:
+        """`expected` of a period, which has these estimates; the first ones at each stage are kept.
+
+        `usual`: the rows of its signals' usual deviations, if it is whole.
+        """
+        open_period, state, summary, _, undefined, so_far = period
         stream, model, maturity = open_period.due.stream, open_period.due.model, open_period.maturity
-        values, undefined = measures
-        is_first = bool(self._tables.periods.asked[open_period.row] < 1 + open_period.stage)
+        is_first = self._is_first(open_period)
         self._tables.periods.asked[open_period.row] = 1 + open_period.stage
-        estimates = {
-            name: self._graded(open_period, summary, name, value, so_far.get(name, np.nan), is_first)
-            for name, value in values.items()
-        }
         if maturity >= 0 and (model not in self.newest or state.start >= self.newest[model].state.start):
             self.newest[model] = NewestEstimates(state, estimates, so_far)
         message: dict[str, Any] = {
@@ -407,7 +437,7 @@ class Expectations:
         }  # fmt: skip
         if not is_first or maturity < 0:
             return PeriodForecast(maturity, message, [])
-        signals = self._signals(model, open_period.row, maturity, summary)
+        signals = self._signals(model, open_period.row, maturity, summary, usual)
         paces.watch(self._tables.models, model, maturity, summary)
         message["signals"] = signals
         self.signals.setdefault(model, {})[maturity] = signals
@@ -425,58 +455,76 @@ class Expectations:
         return alarms
 
     def _signals(
-        self, model: int, period: int, maturity: int, summary: list[float]
+        self, model: int, period: int, maturity: int, summary: list[float], usual: list[int]
     ) -> dict[str, float | None]:
         """How unusual a period is when it first has this maturity; its deviations count from now on."""
         models, signals = self._tables.models, dict[str, float | None]()
         learned = models.since[model] + models.horizon[model]
         for signal, name in enumerate(records.SIGNALS):
             value, signals[name] = summary[CONCEPT + signal], None
-            row = self._usual(model, signal)
             if isfinite(value) and self._tables.pool.key[period] >= learned:
-                signals[name] = records.see(self._tables.usual, row, maturity, value)
+                signals[name] = records.see(self._tables.usual, usual[signal], maturity, value)
         return signals
 
-    def _graded(
-        self, open_period: _OpenPeriod, summary: list[float], name: str, value: float, so_far: float,
-        is_first: bool,
-    ) -> dict[str, Any]:  # fmt: skip
-        """A value with its interval and record, if there are enough finals at this stage."""
-        stream, model, tables, measure = (
-            open_period.due.stream,
-            open_period.due.model,
-            self._tables,
-            MEASURES[name],
-        )
-        scale = scale_of(name, value, summary, open_period.remaining)
-        record = self._record(model, INDEX[name])
-        half, grade = records.graded(
-            self._tables.records, record, open_period.stage, scale, lacks_labels=lacks_labels(name, summary)
-        )
-        learned = tables.models.since[model] + tables.models.horizon[model]
-        estimate_row = self._estimate_row(open_period.row, INDEX[name])
-        if is_first and tables.pool.key[open_period.row] >= learned:
-            last = float(self._tables.records.last[record])
-            records.say(
-                self._tables.said,
-                estimate_row,
-                open_period.stage,
-                value,
-                scale,
-                half,
-                so_far,
-                last,
-                summary[WEIGHT],
-            )
-        if grade is None or not isfinite(abs(value) + half):  # too few finals, or too large numbers
-            return {"value": value, "record": None}
-        errors = {key: None if error != error else error for key, error in grade._asdict().items()}
-        estimate: dict[str, Any] = {
-            "value": value,
-            "interval": [max(measure.low, value - half), min(measure.high, value + half)],
-            "level": records.LEVEL, "record": errors,
-        }  # fmt: skip
-        objective = stream.config.objective
-        if objective is not None and name in objective.bounds:
-            estimate["miss"] = miss(measure, objective.bounds[name], objective.tolerance, value, half)
-        return estimate
+    def _is_first(self, open_period: _OpenPeriod) -> bool:
+        """Whether a period has had no estimate at its stage yet."""
+        return bool(self._tables.periods.asked[open_period.row] < 1 + open_period.stage)
+
+    def _all_graded(self, reported: Sequence[_Reported]) -> list[dict[str, dict[str, Any]]]:
+        """By period and measure: a value with its interval and record, if there are enough finals at a stage.
+
+        All of them are found, graded and kept in one step.
+        """
+        names = [(period, name) for period in reported for name in period.values]
+        if not names:
+            return [{} for _ in reported]
+        open_periods = [period.open_period for period, _ in names]
+        values = [period.values[name] for period, name in names]
+        scales = [
+            scale_of(name, value, period.summary, period.open_period.remaining)
+            for (period, name), value in zip(names, values)
+        ]
+        models, rows, stages = np.array(
+            [(asked.due.model, asked.row, asked.stage) for asked in open_periods], dtype=np.int64
+        ).T.copy()
+        measures = np.array([INDEX[name] for _, name in names], dtype=np.int64)
+        own_records, kept = self._records(models, measures), self._estimate_rows(rows, measures)
+        tables, lacks = self._tables, [lacks_labels(name, period.summary) for period, name in names]
+        grades = records.all_graded(tables.records, own_records, stages, scales, lacks)
+        learned = tables.models.since[models] + tables.models.horizon[models]
+        first = np.array([self._is_first(asked) for asked in open_periods], dtype=np.bool_)
+        chosen = np.flatnonzero(first & (tables.pool.key[rows] >= learned))
+        numbers = np.array([
+            (value, scale, grade.half, period.so_far.get(name, np.nan), period.summary[WEIGHT])
+            for (period, name), value, scale, grade in zip(names, values, scales, grades)
+        ])[chosen].T  # fmt: skip
+        *estimates, weights = numbers
+        last = tables.records.last[own_records[chosen]]
+        records.say(tables.said, kept[chosen], stages[chosen], *estimates, last, weights)
+        by_period: list[dict[str, dict[str, Any]]] = []
+        graded = iter(zip(names, values, grades))
+        for period in reported:
+            own = [next(graded) for _ in period.values]
+            by_period.append({
+                name: _estimate(period.open_period.due.stream, name, value, grade)
+                for (_, name), value, grade in own
+            })  # fmt: skip
+        return by_period
+
+
+def _estimate(stream: Stream, name: str, value: float, grade: records.Grade) -> dict[str, Any]:
+    """A value as messages have it, with its interval and record."""
+    half, record = grade
+    if record is None or not isfinite(abs(value) + half):  # too few finals, or too large numbers
+        return {"value": value, "record": None}
+    measure = MEASURES[name]
+    errors = {key: None if error != error else error for key, error in record._asdict().items()}
+    estimate: dict[str, Any] = {
+        "value": value,
+        "interval": [max(measure.low, value - half), min(measure.high, value + half)],
+        "level": records.LEVEL, "record": errors,
+    }  # fmt: skip
+    objective = stream.config.objective
+    if objective is not None and name in objective.bounds:
+        estimate["miss"] = miss(measure, objective.bounds[name], objective.tolerance, value, half)
+    return estimate

@@ -15,6 +15,7 @@ deviations.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -170,11 +171,13 @@ def next_maturity(clock: Any, end: Any, horizon: Any) -> Ints:
 # ---- one value
 
 
-def begin(records: MaturityRecords, row: int) -> None:
-    """Reset a row: it has no grades. Changes only `records`."""
-    records.scores[row] = 0.0
-    records.finals[row] = records.counts[row] = 0
-    records.errors[row], records.level[row], records.last[row] = 0.0, LEVEL, np.nan
+def begin(records: MaturityRecords, rows: Any) -> None:
+    """Reset a row, or (n,) of them: they have no grades. Changes only `records`."""
+    # Rows without finals have no scores: memory of theirs that nobody has written to takes no space.
+    former = np.atleast_1d(rows)
+    records.scores[former[records.finals[former].any(axis=1)]] = 0.0
+    records.finals[rows] = records.counts[rows] = 0
+    records.errors[rows], records.level[rows], records.last[rows] = 0.0, LEVEL, np.nan
 
 
 @kernel
@@ -197,54 +200,82 @@ def ratio_of(records: MaturityRecords, row: int, stage: int, room: Floats) -> fl
     return room[min(finals, math.ceil((finals + 1) * level - _ROUNDING)) - 1]
 
 
+@kernel
+def _ratios_of(records: MaturityRecords, rows: Ints, stages: Ints, room: Floats, into: Floats) -> None:
+    """Write `ratio_of` of each row at its stage."""
+    for i in range(len(rows)):
+        into[i] = ratio_of(records, rows[i], stages[i], room)
+
+
 def graded(
     records: MaturityRecords, row: int, stage: int, scale: float, *, lacks_labels: bool = False
 ) -> Grade:
-    """The interval of an estimate, and the record that it is based on.
-
-    `lacks_labels`: whether labels haven't come that the estimates of the record had. Then the record's errors
-    are too small, and the interval is at least as wide as before there was a record.
-    """
-    ratio = ratio_of(records, row, stage, np.empty(FINALS))
-    if ratio != ratio:
+    """The interval of an estimate, and the record that it is based on; see `all_graded`."""
+    if records.finals[row, stage] < LEAST:
         return Grade(_FIRST_HALF * scale, None)
-    finals = min(FINALS, int(records.finals[row, stage]))
-    if lacks_labels:
-        ratio = max(ratio, _FIRST_HALF)
-    covered = int((np.copysign(1.0, records.scores[row, stage, :finals]) > 0).sum())
-    errors = [
-        error if count else np.nan
-        for error, count in zip(records.errors[row, stage].tolist(), records.counts[row, stage])
-    ]
-    mean_error, labelled_so_far, last_final = errors
-    lost_to = _lost_to(errors, records.counts[row, stage])
-    return Grade(
-        ratio * scale,
-        MaturityRecord(finals, covered / finals, mean_error, labelled_so_far, last_final, lost_to),
-    )
+    rows, stages = np.array([row], dtype=np.int64), np.array([stage], dtype=np.int64)
+    return all_graded(records, rows, stages, [scale], [lacks_labels])[0]
 
 
-def _lost_to(errors: list[float], counts: Ints) -> str | None:
+def all_graded(
+    records: MaturityRecords, rows: Ints, stages: Ints, scales: Sequence[float], lacks_labels: Sequence[bool]
+) -> list[Grade]:
+    """The intervals of estimates, and the records that they are based on.
+
+    `rows` and `stages` are (n,). `lacks_labels`: whether labels haven't come that the estimates of the record
+    had. Then the record's errors are too small, and the interval is at least as wide as before there was a
+    record.
+    """
+    if (records.finals[rows, stages] < LEAST).all():
+        return [Grade(_FIRST_HALF * scale, None) for scale in scales]
+    ratios = np.empty(len(rows))
+    _ratios_of(records, rows, stages, np.empty(FINALS), ratios)
+    based = ~np.isnan(ratios)
+    maturity_records = iter(_maturity_records(records, rows[based], stages[based]))
+    grades = []
+    for ratio, is_based, scale, lacks in zip(ratios.tolist(), based.tolist(), scales, lacks_labels):
+        if not is_based:
+            grades.append(Grade(_FIRST_HALF * scale, None))
+            continue
+        if lacks:
+            ratio = max(ratio, _FIRST_HALF)
+        grades.append(Grade(ratio * scale, next(maturity_records)))
+    return grades
+
+
+def _maturity_records(records: MaturityRecords, rows: Ints, stages: Ints) -> Iterator[MaturityRecord]:
+    """The records of rows at their stages, of which each has enough finals."""
+    finals = np.minimum(FINALS, records.finals[rows, stages])
+    is_covered = ~np.signbit(records.scores[rows, stages]) & (np.arange(FINALS) < finals[:, None])
+    covered, counts = is_covered.sum(axis=1).tolist(), records.counts[rows, stages].tolist()
+    means = np.where(records.counts[rows, stages] > 0, records.errors[rows, stages], np.nan).tolist()
+    for count, own_covered, errors, own_counts in zip(finals.tolist(), covered, means, counts):
+        mean_error, labelled_so_far, last_final = errors
+        lost_to = _lost_to(errors, own_counts)
+        yield MaturityRecord(count, own_covered / count, mean_error, labelled_so_far, last_final, lost_to)
+
+
+def _lost_to(errors: list[float], counts: list[int]) -> str | None:
     """The naive answer with the smallest mean error over at least `LEAST` finals, if it is the best one."""
-    naive = [
-        (error, name) for error, name, count in zip(errors[1:], _NAIVE, counts[1:].tolist()) if count >= LEAST
-    ]
+    naive = [(error, name) for error, name, count in zip(errors[1:], _NAIVE, counts[1:]) if count >= LEAST]
     error, name = min(naive, default=(math.inf, None))
     return name if error < errors[0] else None
 
 
 def say(
-    reported: ReportedEstimates, row: int, stage: int, estimate: float, scale: float, half: float,
-    labelled_so_far: float, last_final: float, weight: float,
+    reported: ReportedEstimates, rows: Any, stages: Any, estimates: Any, scales: Any, halves: Any,
+    labelled_so_far: Any, last_finals: Any, weights: Any,
 ) -> None:  # fmt: skip
-    """Keep the first estimate of a period at a stage.
+    """Keep the first estimates of periods at stages: numbers, or (n,) of them.
 
     An estimate with numbers too large for four bytes is not kept, and therefore not graded.
     """
-    if max(abs(estimate), scale, half) > _LARGEST:
-        return
-    naive = (value if abs(value) <= _LARGEST else np.nan for value in (labelled_so_far, last_final))
-    reported.what[row, stage] = (estimate, scale, half, *naive, weight)
+    columns = np.array([estimates, scales, halves, labelled_so_far, last_finals, weights]).T
+    naive = columns[..., _LABELLED_SO_FAR : _LAST_FINAL + 1]
+    naive[~(np.abs(naive) <= _LARGEST)] = np.nan
+    kept = ~(np.abs(columns[..., :_LABELLED_SO_FAR]) > _LARGEST).any(axis=-1)
+    rows, stages = np.broadcast_arrays(rows, stages)
+    reported.what[rows[kept], stages[kept]] = columns[kept]
 
 
 def grade(records: MaturityRecords, row: int, estimates: Any, final: float, variance: float = 0.0) -> None:
