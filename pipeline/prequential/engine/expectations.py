@@ -498,9 +498,10 @@ class Expectations:
             (value, scale, grade.half, period.so_far.get(name, np.nan), period.summary[WEIGHT])
             for (period, name), value, scale, grade in zip(names, values, scales, grades)
         ])[chosen].T  # fmt: skip
-        *estimates, weights = numbers
+        own_values, own_scales, halves, so_far, weights = numbers
         last = tables.records.last[own_records[chosen]]
-        records.say(tables.said, kept[chosen], stages[chosen], *estimates, last, weights)
+        places = kept[chosen], stages[chosen]
+        records.say(tables.said, *places, own_values, own_scales, halves, so_far, last, weights)
         by_period: list[dict[str, dict[str, Any]]] = []
         graded = iter(zip(names, values, grades))
         for period in reported:

@@ -343,13 +343,13 @@ class KeptCells(NamedTuple):
     first: int  # how many at the beginning
     source: int  # where the run begins
     target: int  # … and where from now on
-    count: int  # its length
+    length: int  # how long it is
 
 
 @inner
-def kept_cells(first: int, source: int, target: int, count: int) -> KeptCells:
+def kept_cells(first: int, source: int, target: int, length: int) -> KeptCells:
     """The same with 64-bit numbers: several widths would make numba compile loops for several types."""
-    return KeptCells(first, source, target, count)
+    return KeptCells(first, source, target, length)
 
 
 @inner
@@ -370,7 +370,7 @@ def lay_out(pool: ClusterPool, owner: int, places: int, width: int, kept: KeptCe
         begin, then = start + place * width, old + place * former
         for cell in range(kept.first):
             cells[begin + cell] = cells[then + cell]
-        for cell in range(kept.count):
+        for cell in range(kept.length):
             cells[begin + kept.target + cell] = cells[then + kept.source + cell]
     for place in range(before, places):
         blocks.order[row + place] = place

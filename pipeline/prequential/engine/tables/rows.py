@@ -117,7 +117,8 @@ def copy_rows(source: Any, rows: Any, target: Any, new_rows: Any) -> None:
         else:
             both = tuple(slice(min(lengths)) for lengths in zip(former.shape[1:], column.shape[1:]))
             column[new_rows] = 0
-            column[(new_rows, *both)] = former[(rows, *both)]
+            source_place, place = (rows, *both), (new_rows, *both)
+            column[place] = former[source_place]
 
 
 def of_pool(name: str, key: Key, owner: Key, pool: Pool) -> Iterator[StateTable]:
