@@ -238,7 +238,8 @@ class Pairing:
             a = self._catalog.entity(self.ends[pair][0])
             key = a.stream, a.segment, self.labels.get(pair, a.age)
             ranks[pair] = self.begun[key] = self.begun.get(key, 0) + 1
-            self.declare(pair)
+            if ranks[pair] > 1:  # until they begin, all pairs have the level of the first one
+                self.declare(pair)
 
     def declare(self, pair: int) -> None:
         """Give a pair's sequences their level and their margin, as configured now."""
