@@ -248,7 +248,8 @@ def row_of(tables: DisagreementTables, row: int) -> DisagreementTables:
     """Return a copy of a row."""
     only = slice(row, row + 1)
     counts: Any = tables.counts
-    sums, blocks = (type(table)(*(column[only].copy() for column in table)) for table in tables[1:])
+    sums = ClusterSums(*(column[only].copy() for column in tables.sums))
+    blocks = Blocks(*(column[only].copy() for column in tables.blocks))
     return DisagreementTables(counts[only].copy(), sums, blocks)
 
 
