@@ -200,7 +200,8 @@ class ComparisonReporter:
         statistics, levels = self._find(places)
         values, first = self._values(statistics, levels)
         streams, subjects_of_places, numbers, texts = [], [], [], []
-        of_places, rows, orders = [], [], []
+        rows: list[int] = []
+        of_places, orders = [], []
         predicted: dict[tuple[int, int], Predicted] = {}
         for report, subject, number in places:
             stream, sequence = self._stream_of(subject), subject.places[number]

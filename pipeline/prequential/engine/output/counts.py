@@ -10,14 +10,14 @@ import numpy.typing as npt
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.compiled.kernel import Ints
 from prequential.engine.delay.accounts import Accounts
-from prequential.engine.output.fields import ABSENT, Fields, TextPool
+from prequential.engine.output.fields import ABSENT, FieldColumns, TextPool
 from prequential.engine.tables.streams import AGE, MODEL
 
 #: Kinds of entities whose messages have a model's own counts.
 OF_MODELS = MODEL, AGE
 
 
-class Counts(NamedTuple):
+class CountColumns(NamedTuple):
     """The counts of entities' models and streams; entities with the same ones share a row."""
 
     rows: Ints  # by entity: which row
@@ -25,7 +25,7 @@ class Counts(NamedTuple):
     columns: dict[str, Ints]  # by name; `ABSENT`: the row doesn't have this count
 
 
-def counts_of(catalog: Catalog, accounts: Accounts, rows: Sequence[int]) -> Counts:
+def counts_of(catalog: Catalog, accounts: Accounts, rows: Sequence[int]) -> CountColumns:
     """The counts of these entities (rows)."""
     streams, entities = catalog.columns.streams, catalog.columns.entities
     of_rows, kinds = entities.stream[rows], entities.kind[rows]
@@ -51,7 +51,7 @@ def counts_of(catalog: Catalog, accounts: Accounts, rows: Sequence[int]) -> Coun
         columns["lost_records"] = np.full(len(unique), sum(catalog.lost[:3]))
         columns["lost_journal_entries"] = np.full(len(unique), catalog.lost[3])
     present = {name: column.astype(np.int64) for name, column in columns.items() if column is not None}
-    return Counts(back, stream_codes, present)
+    return CountColumns(back, stream_codes, present)
 
 
 def _where(has_count: npt.NDArray[np.bool_], column: Any) -> Ints | None:
@@ -59,7 +59,7 @@ def _where(has_count: npt.NDArray[np.bool_], column: Any) -> Ints | None:
     return np.where(has_count, column.astype(np.int64), ABSENT) if has_count.any() else None
 
 
-def add_counts(fields: Fields, counts: Counts) -> None:
+def add_counts(fields: FieldColumns, counts: CountColumns) -> None:
     """Add the object `counts` to each row of the fields, as many as `counts` has."""
     fields.begin("counts")
     for name, column in counts.columns.items():
@@ -67,7 +67,7 @@ def add_counts(fields: Fields, counts: Counts) -> None:
     fields.end()
 
 
-def as_objects(counts: Counts) -> list[dict[str, int]]:
+def as_objects(counts: CountColumns) -> list[dict[str, int]]:
     """By entity, its counts by name."""
     names = tuple(counts.columns)
     objects = [
@@ -99,11 +99,11 @@ def reported_numbers(catalog: Catalog, accounts: Accounts, rows: Sequence[int]) 
     ]
 
 
-def texts_of(catalog: Catalog, counts: Counts, digests: Sequence[str]) -> TextPool:
+def texts_of(catalog: Catalog, counts: CountColumns, digests: Sequence[str]) -> TextPool:
     """By row of counts, the fields `counts` and `config`; `digests`: by row, of its stream's settings."""
     numbers: dict[str, int] = {}
     indices = np.array([numbers.setdefault(digest, len(numbers)) for digest in digests], dtype=np.int64)
-    fields = Fields(len(digests))
+    fields = FieldColumns(len(digests))
     add_counts(fields, counts)
     fields.text(TextPool.from_texts([b'"config":"%b"' % digest.encode() for digest in numbers]), indices)
     if catalog.untimed:

@@ -14,7 +14,7 @@ from prequential.engine.delay import coverage as coverages
 from prequential.engine.delay import latency, maturity
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.delay.selection import Selection, index_column
-from prequential.engine.output.fields import ABSENT, Fields, TextPool, as_bytes, put_comma, put_text
+from prequential.engine.output.fields import ABSENT, FieldColumns, TextPool, as_bytes, put_comma, put_text
 from prequential.topics.encoding import fields_of
 
 _BY_CLASS, _PSI = as_bytes(b'"labelled_by_class":{'), as_bytes(b'},"prediction_psi":')
@@ -68,7 +68,7 @@ def coverage_texts(
     """By model, its field `coverage`."""
     streams, entities = catalog.columns.streams, catalog.columns.entities
     rows, codes, clocks = models.rows, models.codes, models.clocks
-    account, fields = accounts.coverage, Fields(len(rows))
+    account, fields = accounts.coverage, FieldColumns(len(rows))
     fields.begin("coverage")
     fields.whole("waiting", account.models.waiting[rows].astype(np.int64))
     fields.whole("oldest_waiting_ms", coverages.oldest_ages(account, rows, clocks))
@@ -104,7 +104,7 @@ def coverage_texts(
     return fields.written()
 
 
-def _add_texts(fields: Fields, name: str, objects: Sequence[dict[str, Any] | None]) -> None:
+def _add_texts(fields: FieldColumns, name: str, objects: Sequence[dict[str, Any] | None]) -> None:
     """Add a field that is an object of its own for each row; None: the row doesn't have it."""
     present = [index for index, value in enumerate(objects) if value is not None]
     if present:

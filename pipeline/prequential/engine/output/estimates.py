@@ -102,7 +102,9 @@ class Shapes:
             number = self._numbers[shape] = len(self._numbers)
             self._ends = np.append(self._ends, self._ends[-1] + len(shape))
             added = np.array(shape, dtype=np.int64).reshape(-1, 4).T
-            self._columns = LineColumns(*map(np.append, self._columns, added))
+            self._columns = LineColumns(
+                *(np.append(column, more) for column, more in zip(self._columns, added))
+            )
         return number
 
     def _same(self, line: MessageSubject) -> int:
@@ -146,7 +148,7 @@ class Estimates:
         first_rows, steps = np.zeros((2, len(asked)), dtype=np.int64)  # without stages there are no lines
         tasks = []
         start = 0
-        for number, indices in _by_value(entities.plan[asked]):
+        for number, indices in _by_value(entities.plan[asked].astype(np.int64)):
             plan = catalog.plans[number]
             stages = len(plan.stages)
             if not stages:

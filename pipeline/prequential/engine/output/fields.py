@@ -69,7 +69,7 @@ def put_text(out: Bytes, position: int, pool: TextPool, index: int) -> int:
     return put_bytes(out, position, pool.text, pool.ends[index] - size_of(pool, index), pool.ends[index])
 
 
-class _Columns(NamedTuple):
+class _WrittenColumns(NamedTuple):
     """Columns of fields; a number is kept as its bits."""
 
     names: TextPool  # by column: what stands in front of the value
@@ -89,7 +89,7 @@ def put_comma(out: Bytes, begin: int, position: int) -> int:
 
 
 @kernel
-def _write(out: Bytes, ends: Ints, columns: _Columns) -> None:
+def _write(out: Bytes, ends: Ints, columns: _WrittenColumns) -> None:
     """Write all rows; `ends`: by row, where it ends in `out`."""
     position = 0
     for row in range(len(ends)):
@@ -113,10 +113,10 @@ def _write(out: Bytes, ends: Ints, columns: _Columns) -> None:
         ends[row] = position
 
 
-class Fields:
+class FieldColumns:
     """Fields of objects with the same structure, one object for each row, in the order in which you add them.
 
-    >>> fields = Fields(2)
+    >>> fields = FieldColumns(2)
     >>> fields.begin("counts")
     >>> fields.whole("late", np.array([3, 4]))
     >>> fields.whole("closed", np.array([ABSENT, 1]))
@@ -172,7 +172,9 @@ class Fields:
         for column, values in enumerate(self._values):
             whole[:, column] = values
         kinds, texts = np.array(self._kinds), TextPool.of_pools(self._pools)
-        columns = _Columns(TextPool.from_texts(self._names), kinds, whole, whole.view(np.float64), texts)
+        columns = _WrittenColumns(
+            TextPool.from_texts(self._names), kinds, whole, whole.view(np.float64), texts
+        )
         chosen = whole[:, kinds == _TEXT]
         sizes = np.diff(texts.ends, prepend=0)[chosen[chosen != ABSENT]]
         room = sum(len(name) + 1 + LONGEST_NUMBER for name in self._names) * self._rows + int(sizes.sum())
