@@ -11,7 +11,7 @@ from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.positives import positives_of_plan
 from prequential.engine.catalog.streams import Entity, Stream
-from prequential.engine.compiled.kernel import Bytes, Ints
+from prequential.engine.compiled.kernel import Ints
 from prequential.engine.compiled.mathematics import added, exp, log
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.estimators.measuring import MeasuredValues, SequenceMeasures, measured, new_measured
@@ -77,7 +77,7 @@ class LineColumns(NamedTuple):
 
     block: Ints
     position: Ints  # -1: it combines several positions
-    chance: Bytes
+    chance: Ints  # whether it is about random predictions
     same: Ints  # which text of `Shapes.same`; -1: no stage is the same
 
 
