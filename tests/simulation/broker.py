@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, Uuid
+
 from tests.simulation.loop import SimulatedLoop
 
 #: A partition of a topic.
@@ -91,7 +92,9 @@ class Partition:
         """The last stable offset: up to here no transaction is open."""
         return min(self.open.values(), default=self.end)
 
-    def append(self, records: Iterable[Record], time: int, transaction: Transaction | None = None) -> list[int]:
+    def append(
+        self, records: Iterable[Record], time: int, transaction: Transaction | None = None
+    ) -> list[int]:
         """Append records; returns their offsets."""
         offsets = []
         for record in records:
@@ -344,7 +347,9 @@ class Cluster:
         known.timeout_ms, known.last_commits = timeout_ms, None
         return 0, known, known.epoch
 
-    def add_partition(self, known: TransactionalId, epoch: int, place: Place) -> tuple[int, Transaction | None]:
+    def add_partition(
+        self, known: TransactionalId, epoch: int, place: Place
+    ) -> tuple[int, Transaction | None]:
         """`AddPartitionsToTxn`, or `AddOffsetsToTxn`: begins a transaction where there is none."""
         if epoch != known.epoch:
             return KafkaError.PRODUCER_FENCED, None
@@ -429,9 +434,7 @@ class Cluster:
         for where in waiting:
             self.loop.call_outside(self._mark, known, transaction, where, waiting, delay=self.marker_delay())
 
-    def _mark(
-        self, known: TransactionalId, transaction: Transaction, where: Any, waiting: list[Any]
-    ) -> None:
+    def _mark(self, known: TransactionalId, transaction: Transaction, where: Any, waiting: list[Any]) -> None:
         commits = bool(transaction.commits)
         if isinstance(where, str):
             group = self.group(where)

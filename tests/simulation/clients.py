@@ -1,8 +1,8 @@
-"""Clients of the model of Kafka, in the place of confluent-kafka's: they make of answers what librdkafka does.
+"""Clients of the model of Kafka, in the place of confluent-kafka's.
 
-An error is fatal, or asks for the transaction to be aborted, or is worth another attempt. Callbacks are
-called from within `poll` and `consume`, as with librdkafka. A client of a process that has ended raises
-`Killed`.
+They make of answers what librdkafka does: an error is fatal, or asks for the transaction to be aborted, or is
+worth another attempt. Callbacks are called from within `poll` and `consume`, as with librdkafka. A client of
+a process that has ended raises `Killed`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,20 @@ from contextlib import suppress
 from itertools import count
 from typing import Any, NamedTuple
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, ConsumerGroupState, IsolationLevel, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    TIMESTAMP_LOG_APPEND_TIME,
+    ConsumerGroupState,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 from prequential.topics.partitioning import partition_of
+
 from tests.simulation.broker import Cluster, Group, Place, Record, Transaction, TransactionalId
 from tests.simulation.loop import Killed, SimulatedLoop, current_process, running_loop
 from tests.simulation.network import Network
@@ -55,7 +66,9 @@ class Client:
         if self.process is not None and not self.process.is_alive:
             raise Killed
 
-    def request(self, apply: Callable[[], Any], seconds: float, broken: Callable[[], None] = lambda: None) -> Any:
+    def request(
+        self, apply: Callable[[], Any], seconds: float, broken: Callable[[], None] = lambda: None
+    ) -> Any:
         """The answer to a request; raises KafkaException if none arrives in time."""
         self.alive()
         deadline = self.loop.time() + seconds
@@ -106,7 +119,9 @@ class Producer(Client):
         if self._id is not None and (not self._is_open or self._abortable is not None):
             raise KafkaException(KafkaError(KafkaError._STATE, "not in a transaction"))
         if partition < 0:
-            partition = partition_of((key or b"").decode("utf-8", "surrogateescape"), self.cluster.count(topic))
+            partition = partition_of(
+                (key or b"").decode("utf-8", "surrogateescape"), self.cluster.count(topic)
+            )
         record = Record(key, value, None if headers is None else list(headers))
         self._queue.append(((topic, partition), record, on_delivery or callback))
 
@@ -239,9 +254,11 @@ class Producer(Client):
             return
         while True:
             code, _ = self._asked(
-                lambda: self.cluster.add_partition(self._present, self._epoch, place)
-                if place[0]
-                else _without_place(self.cluster.add_partition(self._present, self._epoch, place)),
+                lambda: (
+                    self.cluster.add_partition(self._present, self._epoch, place)
+                    if place[0]
+                    else _without_place(self.cluster.add_partition(self._present, self._epoch, place))
+                ),
                 deadline,
             )
             if code != KafkaError.CONCURRENT_TRANSACTIONS:
@@ -282,7 +299,8 @@ class Producer(Client):
         if self._added:
             while True:
                 code = self._asked(
-                    lambda: self.cluster.end_transaction(self._present, self._epoch, commits=commits), deadline
+                    lambda: self.cluster.end_transaction(self._present, self._epoch, commits=commits),
+                    deadline,
                 )
                 if code != KafkaError.CONCURRENT_TRANSACTIONS:
                     break
@@ -786,7 +804,9 @@ class AdminClient(Client):
             self.request(lambda: self.cluster.grow(new.topic, new.new_total_count), 30.0)  # noqa: B023
         return {new.topic: _Answer(None) for new in new_partitions}
 
-    def list_offsets(self, parts: Mapping[Any, Any], isolation_level: Any = None, **_: Any) -> dict[Any, _Answer]:
+    def list_offsets(
+        self, parts: Mapping[Any, Any], isolation_level: Any = None, **_: Any
+    ) -> dict[Any, _Answer]:
         """Where partitions end."""
         committed = isolation_level == IsolationLevel.READ_COMMITTED
         answers = {}

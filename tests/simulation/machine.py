@@ -35,6 +35,8 @@ from prequential.runtime.kafka import librdkafka, partition_queues, process, rea
 from prequential.runtime.notifying import app as notify_app
 from prequential.runtime.worker import (
     app as worker_app,
+)
+from prequential.runtime.worker import (
     batches,
     checkpoint,
     findings,
@@ -49,6 +51,7 @@ from prequential.runtime.worker import (
 from prequential.topics import clients as kafka_clients
 from prequential.views.wording import console
 from prequential.web.http import Endpoint
+
 from tests.simulation import clients
 from tests.simulation.loop import Event, Executor, Killed, current_process, running_loop
 
@@ -204,6 +207,17 @@ def _run_main(work: Any) -> Any:
 _Worker = worker_app.Worker
 
 
+_Ingest = ingest_app.Ingest
+
+
+def _make_ingest(*args: Any, **options: Any) -> ingest_app.Ingest:
+    ingest = _Ingest(*args, **options)
+    own = current_process.get()
+    assert own is not None
+    own.program = ingest
+    return ingest
+
+
 def _make_worker(*args: Any, **options: Any) -> worker_app.Worker:
     worker = _Worker(*args, **options)
     own = current_process.get()
@@ -265,6 +279,8 @@ _CONSTANTS: tuple[tuple[Any, str, Any], ...] = (
     (recovery, "_SILENCE_SECONDS", 20.0),
     (sending, "TRANSACTION_TIMEOUT_MS", 12_000),
     (worker_app, "_WATCH_SECONDS", 15.0),
+    (ingest_app, "_WATCH_SECONDS", 15.0),
+    (ingest_app, "_TICK_SECONDS", 0.1),
     (worker_app, "_REJOIN_SECONDS", 2.0),
     (findings, "LOOK_SECONDS", 5.0),
     (findings, "_LEAST", 10),
@@ -306,9 +322,14 @@ def _seams() -> Iterator[tuple[Any, str, Any]]:
     yield merging.Merging, "start", _start_thread
     yield merging.Merging, "join", _join_thread
     yield worker_app, "Worker", _make_worker
+    yield ingest_app, "Ingest", _make_ingest
     yield Encoder, "encode", _encode_unless_poison
-    yield growing, "asyncio", types.SimpleNamespace(
-        **{name: getattr(asyncio, name) for name in ("ensure_future", "wait", "sleep")}, run=_run_main
+    yield (
+        growing,
+        "asyncio",
+        types.SimpleNamespace(
+            **{name: getattr(asyncio, name) for name in ("ensure_future", "wait", "sleep")}, run=_run_main
+        ),
     )
 
 

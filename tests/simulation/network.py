@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import KafkaException
+
 from tests.simulation.loop import Killed, Process, SimulatedLoop
 
 #: Seconds after which a client knows that its connection has ended, at the most.
@@ -112,4 +113,3 @@ def _raising(error: BaseException) -> Callable[[], Any]:
         raise error
 
     return fail
-

@@ -6,12 +6,17 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from prequential.configuration.settings.model import Config, WorkerConfig
+from prequential.configfile.reading.reader import load_config
+from prequential.configuration.settings.model import Config, SourceConfig, WorkerConfig
 from prequential.configuration.settings.streams import BY_INSTANCE, DetectorConfig, StreamConfig
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.partitioning import key_of, partition_of
+from prequential.topics.partitioning import key_of
+
 from tests.simulation.machine import POISON
 
 
@@ -20,7 +25,6 @@ class Send(NamedTuple):
 
     time: float
     topic: str
-    partition: int
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes | None]] | None = None
@@ -58,6 +62,8 @@ class Plan:
 
     config: Config
     workers: int
+    #: Processes of `ingest`, which then writes the labels.
+    ingests: int
     sends: Sequence[Send]
     faults: Sequence[Fault]
     shuffles: bool = True
@@ -71,7 +77,7 @@ class Plan:
 #: Kinds of faults, and how often each comes in relation to others.
 _KINDS = {
     "kill": 9, "terminate": 3, "pause": 4, "slow": 3, "lose": 6, "cut": 4, "markers": 2, "clock": 1,
-    "compact": 2, "reconfigure": 1, "stray": 2, "rebuild": 1, "damage": 1,
+    "compact": 2, "reconfigure": 1, "stray": 2, "rebuild": 1, "damage": 1, "grow": 1,
 }  # fmt: skip
 
 
@@ -81,29 +87,54 @@ def plan_of(seed: int) -> Plan:
     partitions, workers = rng.choice([1, 1, 2, 2, 3]), rng.choice([1, 2, 2])
     stream = _stream(rng)
     wide = {_WIDE: replace(stream, key=BY_INSTANCE, emit_outcomes=None)} if rng.random() < 0.2 else {}
+    ingests = rng.choice([1, 1, 2]) if rng.random() < 0.2 else 0
     config = Config(
-        kafka=KafkaConfig(partitions=partitions), defaults=stream, streams=wide, worker=_worker(rng)
-    )
+        kafka=KafkaConfig(partitions=partitions), defaults=stream, streams=wide, worker=_worker(rng),
+        ingest=(_source(),) if ingests else (),
+    )  # fmt: skip
     seconds = rng.choice([6.0, 12.0, 20.0])
     streams = [*wide, *(f"s-{number}" for number in range(rng.choice([1, 2, 3])))]
-    sends, outcomes = _sends(rng, partitions, streams, seconds)
+    sends, outcomes = _sends(rng, streams, seconds)
+    if ingests:
+        sends = [send._replace(topic=SOURCE) if send.topic == "labels" else send for send in sends]
+    programs = [*range(max(2, workers)), *(INGESTS + number for number in range(ingests))]
     has_poison = rng.random() < 0.15
     if has_poison:
-        sends = sorted([*sends, _poison(rng, partitions, streams[-1], seconds)], key=lambda send: send.time)
+        sends = sorted([*sends, _poison(rng, streams[-1], seconds)], key=lambda send: send.time)
     return Plan(
-        config, workers, sends, _faults(rng, workers, seconds), shuffles=rng.random() < 0.7,
+        config, workers, ingests, sends, _faults(rng, programs, seconds), shuffles=rng.random() < 0.7,
         is_static=rng.random() < 0.2, has_poison=has_poison, outcomes=outcomes,
     )  # fmt: skip
 
 
-def _poison(rng: random.Random, partitions: int, stream: str, seconds: float) -> Send:
+def _poison(rng: random.Random, stream: str, seconds: float) -> Send:
     value = {"stream": stream, "instance_id": POISON, "model": "m", "y_pred": "a"}
-    place = "predictions", partition_of(stream, partitions)
-    return Send(rng.random() * seconds, *place, stream.encode(), json.dumps(value).encode())
+    return Send(rng.random() * seconds, "predictions", stream.encode(), json.dumps(value).encode())
 
 
 #: The stream whose records lie in all partitions.
 _WIDE = "wide"
+
+#: The topic from which `ingest` takes labels, its partitions, and the number of the first process of it.
+SOURCE, SOURCE_PARTITIONS, INGESTS = "truths", 2, 10
+
+
+@cache
+def _source() -> SourceConfig:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "ingest.yaml"
+        path.write_text(_INGEST, encoding="utf-8")
+        return load_config(str(path)).ingest[0]
+
+
+_INGEST = f"""
+ingest:
+  {SOURCE}:
+    as: labels
+    stream: value.stream
+    instance_id: value.instance_id
+    y_true: value.y_true
+"""
 
 #: So sensitive that short streams have alarms and incidents.
 _DETECTORS = (DetectorConfig("page-hinkley", "error", {"delta": 0.01, "lambda": 1.0}, fixed=True),)
@@ -135,23 +166,23 @@ def _worker(rng: random.Random) -> WorkerConfig:
 
 
 def _sends(
-    rng: random.Random, partitions: int, streams: Sequence[str], seconds: float
+    rng: random.Random, streams: Sequence[str], seconds: float
 ) -> tuple[list[Send], dict[tuple[str, str], int]]:
     """Instances, predictions of two models, and labels; some come twice, some in transactions."""
     sends: list[Send] = []
     outcomes: dict[tuple[str, str], int] = {}
     in_transactions = rng.random() < 0.3
     count = rng.choice([10, 20, 40])
+    bursts = [rng.random() * seconds * 0.7 for _ in range(3)] if rng.random() < 0.4 else []
     for number in range(count):
         stream = rng.choice(streams)
         begins = rng.random() * seconds * 0.8
-        # Bursts, and silences in between.
-        begins = seconds * 0.8 * (begins / seconds / 0.8) ** 2 if rng.random() < 0.5 else begins
+        if bursts:  # and silences in between
+            begins = rng.choice(bursts) + rng.random() * 0.4
         truth = rng.choice("ab")
-        label_at = begins + 1.0 + rng.random() * seconds * 0.2
+        label_at = begins + 1.0 + rng.random() * (0.4 if bursts else seconds * 0.2)
 
         key = key_of(stream, f"i{number:03}", {_WIDE})
-        place = partition_of(key.decode(), partitions)
 
         def send(topic: str, time: float, **fields: Any) -> None:
             value = {"stream": stream, "instance_id": f"i{number:03}", **fields}  # noqa: B023
@@ -161,10 +192,10 @@ def _sends(
                 if rng.random() < 0.3:  # an attempt that is aborted, with something else in it
                     wrong = {**value, "instance_id": f"aborted{number}"}  # noqa: B023
                     aborted = json.dumps(wrong).encode()
-                    sends.append(Send(time, topic, place, key, aborted, None, (rng.random(), False)))  # noqa: B023
+                    sends.append(Send(time, topic, key, aborted, None, (rng.random(), False)))  # noqa: B023
             for again in range(rng.choice([1] * 9 + [2])):
                 later = time + again * rng.random() * 0.2
-                sends.append(Send(later, topic, place, key, json.dumps(value).encode(), None, transaction))  # noqa: B023
+                sends.append(Send(later, topic, key, json.dumps(value).encode(), None, transaction))  # noqa: B023
 
         if rng.random() < 0.7:
             send("instances", begins)
@@ -181,13 +212,13 @@ def _sends(
     return sends, outcomes
 
 
-def _faults(rng: random.Random, workers: int, seconds: float) -> list[Fault]:
+def _faults(rng: random.Random, programs: Sequence[int], seconds: float) -> list[Fault]:
     kinds = rng.choices(list(_KINDS), list(_KINDS.values()), k=rng.choice([0, 1, 2, 3, 4, 6]))
     faults = [
         Fault(
             rng.random() * seconds,
             kind,
-            worker=rng.randrange(max(2, workers)),
+            worker=rng.choice(programs),
             seconds=_seconds(rng, kind),
             strength=_strength(rng, kind),
             settings=_settings(rng) if kind == "reconfigure" else {},
@@ -206,7 +237,7 @@ def _seconds(rng: random.Random, kind: str) -> float:
 
 
 def _strength(rng: random.Random, kind: str) -> float:
-    if kind == "kill":  # at once, or after so many requests
+    if kind in ("kill", "grow"):  # at once, or after so many requests
         return float(rng.choice([0, 1, 1, 2, 3, 5]))
     if kind == "slow":
         return rng.choice([10.0, 100.0, 1_000.0])

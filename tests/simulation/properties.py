@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from prequential.engine.shard import Shard
 from prequential.offline.replay.from_topics import replay_topics
 from prequential.runtime.worker.journal import decode_entry
 from prequential.topics.encoding import encode
@@ -23,6 +22,8 @@ from prequential.topics.specs import (
 )
 from rich.progress import Progress
 
+from tests.simulation.plan import SOURCE
+
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
@@ -33,7 +34,7 @@ OUTPUTS = (METRICS, COMPARISONS, DISPARITIES, DRIFT_ALARMS, INCIDENTS)
 _EXPECTED = ("no Kafka broker answered", "--rebuild", "thrown this worker out")
 
 #: Faults that change neither times nor what is there at one time: no prediction may come late for them.
-_GENTLE = {"kill", "terminate", "compact", "reconfigure", "stray", "rebuild", "damage"}
+_GENTLE = {"kill", "terminate", "compact", "reconfigure", "stray", "rebuild", "damage", "grow"}
 
 
 def check(world: World) -> None:
@@ -42,6 +43,7 @@ def check(world: World) -> None:
     published = _published(world)
     _each_once(published)
     _journal_counts(world)
+    _ingested_once(world)
     _as_replayed(world, published)
 
 
@@ -100,6 +102,20 @@ def _each_once(published: Counter[tuple[str, int, bytes]]) -> None:
         ids[key] = value
 
 
+def _ingested_once(world: World) -> None:
+    """Each record of the source is one label."""
+    if not world.plan.ingests:
+        return
+    sources = Counter(
+        json.loads(entry.record.value)["instance_id"]
+        for log in world.cluster.topics[SOURCE]
+        for entry in log.read(0, log.end, committed=True)
+    )
+    labels = Counter(json.loads(entry.record.value)["instance_id"] for _, entry in _committed(world, "labels"))
+    if sources != labels:
+        raise _broken(f"ingest has lost {dict(sources - labels)}, and written too often {dict(labels - sources)}")
+
+
 def _journal_counts(world: World) -> None:
     """The entries of each journal are numbered without gaps or repetitions."""
     numbers: dict[int, list[int]] = {}
@@ -114,28 +130,26 @@ def _as_replayed(world: World, published: Counter[tuple[str, int, bytes]]) -> No
     """What was published is what a replay makes of the topics, and each label counts once."""
     replayed: Counter[tuple[str, int, bytes]] = Counter()
     letters: Counter[tuple[int, int, int]] = Counter()
-    current: list[tuple[str, int, bytes]] = []
     partitions = world.config.kafka.partitions
 
     def put(output: Any) -> None:
         if isinstance(output, Encoded):
-            current.append((output.topic, 0, output.json))
+            topic, value = output.topic, output.json
         elif isinstance(output, (Alarm, Incident)):
-            topic = DRIFT_ALARMS if isinstance(output, Alarm) else INCIDENTS
-            current.append((topic, 0, encode(output)))
+            topic, value = DRIFT_ALARMS if isinstance(output, Alarm) else INCIDENTS, encode(output)
+        else:
+            return
+        message = json.loads(value)
+        partition = message["partition"]
+        if partition == ALL_PARTITIONS:
+            partition = partition_of(message["stream"], partitions)
+        replayed[topic, partition, value] += 1
 
     def dead(letter: Any, partition: int, *_: Any) -> None:
         letters[partition, letter.kind, letter.offset] += 1
 
-    def ended(shard: Shard) -> None:
-        for topic, _, value in current:
-            replayed[topic, shard.partition, value] += 1
-        current.clear()
-
     with Progress(disable=True) as progress:
-        world.run_thread(lambda: replay_topics(world.config, put, dead, progress, ended))
-    for topic, _, value in current:  # what is merged comes last
-        replayed[topic, partition_of(json.loads(value)["stream"], partitions), value] += 1
+        world.run_thread(lambda: replay_topics(world.config, put, dead, progress))
     missing = published - replayed
     if missing:
         topic, partition, value = next(iter(missing))
@@ -174,10 +188,14 @@ def _nothing_is_missing(
         if topic not in (METRICS, COMPARISONS, DISPARITIES):
             raise _broken(f"{topic}/{partition}: never published: {value[:400]!r}")
         message = json.loads(value)
-        if message["partition"] == ALL_PARTITIONS and message["ts"] >= merged.get((topic, message["stream"]), 0):
+        if message["partition"] == ALL_PARTITIONS and message["ts"] >= merged.get(
+            (topic, message["stream"]), 0
+        ):
             continue
         names = ("stream", "model", "against", "segment", "stage", "estimator", "loss", "key")
-        sequences[(topic, message["partition"], message.get("measure"), *(message.get(name) for name in names))] += 1
+        sequences[
+            (topic, message["partition"], message.get("measure"), *(message.get(name) for name in names))
+        ] += 1
         if "period" in message:
             raise _broken(f"{topic}/{partition}: a period was never published: {value[:400]!r}")
     for sequence, times in sequences.items():

@@ -344,7 +344,9 @@ def findings_know_what_was_restored(replace: Replace) -> None:
     def window(self: Any, partition: int, own: Any) -> Any:
         known = self._windows.get(partition)
         if known is None or known.shard is not own.shard:
-            known = self._windows[partition] = findings._Window(own.shard, findings.monotonic(), findings._NOTHING)
+            known = self._windows[partition] = findings._Window(
+                own.shard, findings.monotonic(), findings._NOTHING
+            )
         return known
 
     replace(findings.Findings, "_window", window)

@@ -17,16 +17,21 @@ from dataclasses import replace
 from typing import Any
 
 from prequential.configuration.settings.model import Config
+from prequential.runtime.ingest import app as ingest_app
+from prequential.runtime.ingest.sources import check_topics, translators
 from prequential.runtime.worker import app as worker_app
-from prequential.topics.errors import UsageError, WorkError
+from prequential.runtime.worker.growing import grow
 from prequential.runtime.worker.journal import JournalEntry, decode_entry
 from prequential.runtime.worker.snapshots import MANIFEST_KEY
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS, topic_specs
+
 from tests.simulation import clients, machine
 from tests.simulation.broker import Cluster, Partition, Record
 from tests.simulation.loop import Process, SimulatedLoop, Stalled, current_process
 from tests.simulation.network import Network
-from tests.simulation.plan import Fault, Plan, Send, plan_of
+from tests.simulation.plan import INGESTS, SOURCE, SOURCE_PARTITIONS, Fault, Plan, Send, plan_of
 from tests.simulation.story import Story
 
 #: Simulated seconds within which workers must have published everything once faults have ended. That is the
@@ -47,17 +52,20 @@ class Broken(AssertionError):
     """A property does not hold in a world."""
 
 
-class SimulatedWorker:
-    """A worker's process, and the worker itself once it has been made."""
+class SimulatedProgram:
+    """A process of a worker or of `ingest`, and the worker itself once it has been made."""
 
-    def __init__(self, world: World, name: str, config: Config, *, rebuild: bool = False) -> None:
+    def __init__(
+        self, world: World, name: str, config: Config, *, rebuild: bool = False, ingests: bool = False
+    ) -> None:
+        self.ingests = ingests
         self.process = Process(world.loop, name)
         self._world = world
         self.process.start(self._main(config, rebuild))
 
     async def _main(self, config: Config, rebuild: bool) -> None:
         try:
-            await worker_app._main(config, rebuild, None)
+            await self._run(config, rebuild)
         except (WorkError, UsageError) as error:
             self._world.story.tell(f"ends: {error}")
             self._world.refusals.append(str(error))
@@ -66,6 +74,13 @@ class SimulatedWorker:
             self._world.story.tell(f"critical: {error!r}")
             self._world.failures.append(error)
             self.process.end(1)
+
+    async def _run(self, config: Config, rebuild: bool) -> None:
+        if not self.ingests:
+            await worker_app._main(config, rebuild, None)
+            return
+        letters = await asyncio.to_thread(check_topics, config)
+        machine.leave(await ingest_app.Ingest(config, translators(config, letters)).run())
 
     @property
     def worker(self) -> worker_app.Worker | None:
@@ -90,7 +105,7 @@ class World:
         self.cluster.tell = lambda line: self.story.tell(line, "broker")
         self.random = random.Random(f"faults {seed}")
         self.config = self.plan.config
-        self.workers: dict[int, SimulatedWorker] = {}
+        self.workers: dict[int, SimulatedProgram] = {}
         self._restart_at: dict[int, float] = {}
         self._lives = self._producers = 0
         self.is_supervised = True
@@ -99,6 +114,9 @@ class World:
         #: What workers have ended with, that an operator reads.
         self.refusals: list[str] = []
         self.is_asked = False
+        #: Whether nobody writes to the inputs for now.
+        self.is_quiet = False
+        self._operating = asyncio.Lock()
 
     def _who(self) -> str:
         process = current_process.get()
@@ -168,6 +186,8 @@ class World:
         )  # fmt: skip
         for spec in specs:
             self.cluster.create(spec.name, kafka.partitions, spec.configs)
+        if plan.ingests:
+            self.cluster.create(SOURCE, SOURCE_PARTITIONS, {})
         supervisor = asyncio.ensure_future(self._supervise())
         probe = asyncio.ensure_future(self._probe())
         operator = asyncio.ensure_future(self._operate())
@@ -191,7 +211,11 @@ class World:
     async def _send(self, sends: Sequence[Send]) -> None:
         for send in sends:
             await self._until(send.time)
-            place = self.config.kafka.topic(send.topic), send.partition
+            while self.is_quiet:
+                await asyncio.sleep(_LOOK_SECONDS)
+            topic = self.config.kafka.topic(send.topic)
+            partition = partition_of((send.key or b"").decode(), self.cluster.count(topic))
+            place = topic, partition
             if send.in_transaction is None:
                 self.cluster.append(place, [Record(send.key, send.value, send.headers)])
             else:
@@ -218,7 +242,8 @@ class World:
             await asyncio.sleep(_LOOK_SECONDS / 2)
             for worker in list(self.workers.values()):
                 process = worker.process
-                if process.is_alive and not process.is_paused and worker.worker is not None:
+                if process.is_alive and not process.is_paused and self.is_worker(worker):
+                    assert worker.worker is not None
                     await self._is_ready_in_truth(worker.worker)
 
     async def _is_ready_in_truth(self, worker: worker_app.Worker) -> None:
@@ -232,7 +257,9 @@ class World:
             vectors = [vector for entry in self.journal(partition) for vector in entry.vectors]
             taken = runner.shard.merge.vector
             if vectors and any(offset < end for offset, end in zip(taken, vectors[-1])):
-                raise Broken(f"ready at {list(taken)}, though shard {partition}'s journal has {vectors[-1]}: {text}")
+                raise Broken(
+                    f"ready at {list(taken)}, though shard {partition}'s journal has {vectors[-1]}: {text}"
+                )
 
     def journal(self, partition: int) -> list[JournalEntry]:
         """The committed entries of a shard's journal."""
@@ -242,8 +269,9 @@ class World:
 
     async def _supervise(self) -> None:
         """Start workers, and start them again when they have ended."""
-        for number in range(self.plan.workers):
-            self._restart_at[number] = self.loop.time() + number * self.random.random()
+        numbers = [*range(self.plan.workers), *(INGESTS + number for number in range(self.plan.ingests))]
+        for number in numbers:
+            self._restart_at[number] = self.loop.time() + number % INGESTS * self.random.random()
         while True:
             now = self.loop.time()
             for number, worker in self.workers.items():
@@ -258,13 +286,14 @@ class World:
     def start(self, number: int) -> None:
         """Start a worker."""
         self._lives += 1
-        name = f"worker-{number}.{self._lives}"
+        ingests = number >= INGESTS
+        name = f"ingest-{number - INGESTS}.{self._lives}" if ingests else f"worker-{number}.{self._lives}"
         config = self.config
-        if self.plan.is_static:
+        if self.plan.is_static and not ingests:
             named = replace(config.worker, instance_id=f"worker-{number}")
             config = replace(config, worker=named)
         self.story.tell("starts" + (" with --rebuild" if self.rebuilds else ""), name)
-        simulated = SimulatedWorker(self, name, config, rebuild=self.rebuilds)
+        simulated = SimulatedProgram(self, name, config, rebuild=self.rebuilds, ingests=ingests)
         self.workers[number] = simulated
         simulated.process.on_end.append(lambda: self._note_end(simulated.process))
 
@@ -283,7 +312,7 @@ class World:
         self.story.tell(str(fault))
         await getattr(self, f"_{fault.kind}")(fault)
 
-    def _victim(self, fault: Fault) -> SimulatedWorker | None:
+    def _victim(self, fault: Fault) -> SimulatedProgram | None:
         worker = self.workers.get(fault.worker)
         return worker if worker is not None and worker.is_alive else None
 
@@ -375,11 +404,57 @@ class World:
 
     async def _rebuild(self, fault: Fault) -> None:
         """All workers stop, and start with `--rebuild`."""
-        self.is_supervised = False
-        await self._stop(checks=False)
-        self.rebuilds = self.is_supervised = True
-        await asyncio.sleep(fault.seconds)
-        self.rebuilds = False
+        async with self._operating:
+            self.is_supervised = False
+            await self._stop(checks=False)
+            self.rebuilds = self.is_supervised = True
+            await asyncio.sleep(fault.seconds)
+            self.rebuilds = False
+
+    async def _grow(self, fault: Fault) -> None:
+        """The topics get twice as many partitions; the command may be killed, and is then run again."""
+        if self.config.wide or self.config.kafka.partitions > 2:
+            return
+        async with self._operating:
+            self.is_supervised, self.is_quiet = False, True
+            await self._stop(checks=False)
+            while any(log.open for name in INPUTS for log in self.cluster.topics[name]):
+                await asyncio.sleep(_LOOK_SECONDS)
+            partitions = 2 * self.config.kafka.partitions
+            kills = int(fault.strength)
+            for _ in range(5):
+                if await self._has_grown(partitions, kills):
+                    break
+                kills = 0
+            else:
+                raise Broken("the topics don't grow")
+            kafka = replace(self.config.kafka, partitions=partitions)
+            self.config = replace(self.config, kafka=kafka)
+            self.is_supervised, self.is_quiet = True, False
+
+    async def _has_grown(self, partitions: int, kills: int) -> bool:
+        """Run the command that adds partitions; returns whether it was not killed."""
+        process = Process(self.loop, "grow")
+        ends: list[Exception | None] = []
+
+        def main() -> None:
+            try:
+                grow(self.config, partitions, lambda line: self.story.tell(line, "grow"))
+                ends.append(None)
+            except Exception as error:
+                ends.append(error)
+
+        if kills:
+            self.network.armed[process] = 6 * kills
+        process.start_thread(main)
+        while process.is_alive and not ends:
+            await asyncio.sleep(_LOOK_SECONDS)
+        process.end()
+        if ends and ends[0] is not None:
+            self.story.tell(f"ends: {ends[0]}", "grow")
+            if not isinstance(ends[0], WorkError):
+                raise ends[0]
+        return bool(ends) and ends[0] is None
 
     async def _stray(self, fault: Fault) -> None:
         """A second process takes a shard's transactional id, as a worker does that the group has assigned it."""
@@ -405,18 +480,24 @@ class World:
     def _inputs(self, partition: int) -> list[Partition]:
         return [self.cluster.topics[self.config.kafka.topic(name)][partition] for name in INPUTS]
 
+    def is_worker(self, program: SimulatedProgram) -> bool:
+        """Whether a process is that of a worker, which has been made."""
+        return not program.ingests and program.worker is not None
+
     def holders(self, partition: int) -> list[Any]:
         """The runners of a shard, in all living workers."""
         return [
             worker.worker.runners[partition]
             for worker in self.workers.values()
-            if worker.is_alive and worker.worker is not None and partition in worker.worker.runners
+            if worker.is_alive and self.is_worker(worker) and partition in worker.worker.runners
         ]
 
     async def _has_settled(self) -> bool:
         """Whether all records are evaluated and published, each shard by one worker, and all are ready."""
         alive = [worker for worker in self.workers.values() if worker.is_alive]
-        if len(alive) < self.plan.workers or any(worker.process.is_stopping for worker in alive):
+        if len(alive) < self.plan.workers + self.plan.ingests or any(worker.process.is_stopping for worker in alive):
+            return False
+        if not self._has_ingested():
             return False
         for partition in range(self.config.kafka.partitions):
             if any(log.open for log in self._inputs(partition)):
@@ -427,13 +508,24 @@ class World:
         answers = [await worker.worker._readiness() for worker in alive if worker.worker is not None]
         return len(answers) == len(alive) and all(ready for ready, _ in answers)
 
+    def _has_ingested(self) -> bool:
+        """Whether `ingest` has taken all records of its source."""
+        committed = self.cluster.group(self.config.ingest_group).offsets
+        return all(
+            committed.get((SOURCE, log.number), (0, ""))[0] >= max((row.offset + 1 for row in rows), default=0)
+            for log in self.cluster.topics.get(SOURCE, [])
+            for rows in [log.read(0, log.end, committed=True)]
+        )
+
     async def _settled(self, probe: asyncio.Task[None]) -> None:
         until = self.loop.time() + SETTLES
         while not await self._has_settled():
             if probe.done():
                 probe.result()
             if self.loop.time() > until:
-                raise Broken(f"not everything is published {SETTLES:g} s after the last fault: {self._stuck()}")
+                raise Broken(
+                    f"not everything is published {SETTLES:g} s after the last fault: {self._stuck()}"
+                )
             await asyncio.sleep(_LOOK_SECONDS)
         self.story.tell("everything is published")
 
@@ -442,7 +534,9 @@ class World:
         for partition in range(self.config.kafka.partitions):
             runners = self.holders(partition)
             texts = [f"{runner.progress} at {list(runner.shard.merge.vector)}" for runner in runners]
-            parts.append(f"shard {partition} of {self.ends(partition)}: {' and '.join(texts) or 'nobody has it'}")
+            parts.append(
+                f"shard {partition} of {self.ends(partition)}: {' and '.join(texts) or 'nobody has it'}"
+            )
         return "; ".join(parts)
 
     async def _stop(self, *, checks: bool = True) -> None:
