@@ -26,6 +26,7 @@ from prequential.configuration.settings.by_key import key_of
 from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.model import Config, Limits, WorkerConfig
 from prequential.configuration.settings.notifications import NotifyConfig
+from prequential.configuration.settings.otlp import OtlpConfig
 from prequential.configuration.settings.parsing import AcceptedValues
 from prequential.configuration.settings.setting import Setting
 from prequential.configuration.settings.streams import (
@@ -54,6 +55,7 @@ from prequential.engine.measures.registry import MEASURES
 from prequential.runtime.ingest.reading import SourceCounts
 from prequential.runtime.ingest.reading import exposition as ingested
 from prequential.runtime.notifying.app import exposition as notified
+from prequential.runtime.telemetry.pushing import own_exposition
 from prequential.runtime.worker.scrape import Scrape
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.disparities import Disparity
@@ -224,6 +226,7 @@ FLAT: dict[str, tuple[dict[str, AcceptedValues], type]] = {
     "http": (keys.HTTP, HttpConfig),
     "worker": (keys.WORKER, WorkerConfig),
     "notify": (keys.NOTIFY, NotifyConfig),
+    "otlp": (keys.OTLP, OtlpConfig),
 }
 
 
@@ -378,6 +381,8 @@ def series(program: str) -> str:
         text = Scrape(HttpConfig(measures=()), "").text()
     elif program == "ingest":
         text = ingested("", ["topic"], SourceCounts(), {}, {})
+    elif program == "otlp":
+        text = own_exposition("", [], 0)
     else:
         text = notified("", {}, None, 0, 0.0)
     found = dict(re.findall(r"# HELP prequential_(\S+) (.*)", text))
@@ -459,6 +464,7 @@ LABELS = {
        ("records", "dead_letters", "unlabelled", "lost")},
     "ingest_passed_over_total": "topic, reason",
     "ingest_messages_total": "topic, input", "ingest_build_info": "version", "notify_build_info": "version",
+    "otlp_failures_total": "signal",
 }  # fmt: skip
 
 

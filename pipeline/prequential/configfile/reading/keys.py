@@ -10,6 +10,7 @@ from prequential.configuration.settings.by_key import key_of
 from prequential.configuration.settings.http_server import ALL_SERIES, HttpConfig
 from prequential.configuration.settings.model import Limits, WorkerConfig
 from prequential.configuration.settings.notifications import NotifyConfig
+from prequential.configuration.settings.otlp import OtlpConfig
 from prequential.configuration.settings.parsing import (
     LARGEST,
     AcceptedValues,
@@ -77,6 +78,7 @@ LIMITS = _taken(Limits)
 HTTP = _taken(HttpConfig)
 WORKER = _taken(WorkerConfig)
 NOTIFY = _taken(NotifyConfig)
+OTLP = _taken(OtlpConfig)
 
 #: What can be asked of a model.
 OBJECTIVE_MEASURES = tuple(name for name, measure in MEASURES.items() if measure.quality)

@@ -16,6 +16,7 @@ from prequential.configuration.settings import model as settings
 from prequential.configuration.settings import streams as stream_settings
 from prequential.configuration.settings.kafka import CLIENTS
 from prequential.configuration.settings.model import Config, ConfigError, SourceConfig
+from prequential.configuration.settings.otlp import OtlpConfig
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.estimators.naming import canonical
@@ -33,7 +34,7 @@ Lines = dict[tuple[Any, ...], str]
 
 
 #: Sections of a configuration.
-SECTIONS = ("kafka", "defaults", "streams", "limits", "http", "worker", "files", "ingest", "notify")
+SECTIONS = ("kafka", "defaults", "streams", "limits", "http", "worker", "files", "ingest", "notify", "otlp")
 
 #: The keys below `defaults` and of a stream.
 _OF_STREAMS = configkeys.KEYS_OF_STREAM
@@ -126,7 +127,18 @@ class _Reader(NodeReader):
         notify = self._section(
             sections.get("notify"), "notify", notifications.NotifyConfig(), configkeys.NOTIFY
         )
-        return Config(kafka, defaults, streams, limits, http, worker, files, sources, notify)
+        otlp = self._otlp(sections.get("otlp"))
+        return Config(kafka, defaults, streams, limits, http, worker, files, sources, notify, otlp)
+
+    def _otlp(self, node: yaml.Node | None) -> OtlpConfig:
+        """The section `otlp`, which has an endpoint if it has any key."""
+        before = len(self._faults)
+        config: OtlpConfig = self._section(node, "otlp", OtlpConfig(), configkeys.OTLP)
+        with self._collect():
+            lacks_endpoint = config != OtlpConfig() and config.endpoint is None
+            if node is not None and lacks_endpoint and len(self._faults) == before:
+                self._fail(node, "otlp has no endpoint: expected such as endpoint: http://localhost:4318")
+        return config
 
     def _http(self, node: yaml.Node | None, streams: Sequence[StreamConfig] | None) -> http_server.HttpConfig:
         """The section `http`; without `streams`, whether they have its stages and estimators isn't judged."""

@@ -11,6 +11,7 @@ from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.kafka import CLIENTS, KAFKA
 from prequential.configuration.settings.model import Config, Limits, WorkerConfig
 from prequential.configuration.settings.notifications import NotifyConfig
+from prequential.configuration.settings.otlp import OtlpConfig
 from prequential.configuration.settings.setting import Setting, settings_of
 from prequential.configuration.settings.streams import PeriodAlarmConfig, StreamConfig
 
@@ -18,7 +19,13 @@ from prequential.configuration.settings.streams import PeriodAlarmConfig, Stream
 _NESTED = {"period_alarms": PeriodAlarmConfig}
 
 #: Sections of everything but streams, files and topics.
-_REST = {"limits": Limits, "http": HttpConfig, "worker": WorkerConfig, "notify": NotifyConfig}
+_REST = {
+    "limits": Limits,
+    "http": HttpConfig,
+    "worker": WorkerConfig,
+    "notify": NotifyConfig,
+    "otlp": OtlpConfig,
+}
 
 
 def key_of(name: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.notifications import NotifyConfig
+from prequential.configuration.settings.otlp import OtlpConfig
 from prequential.configuration.settings.parsing import (
     DURATION,
     SESSION,
@@ -143,6 +144,7 @@ class Config:
         hash=False,
     )
     notify: NotifyConfig = field(default_factory=NotifyConfig)
+    otlp: OtlpConfig = field(default_factory=OtlpConfig)
 
     @property
     def ingest_group(self) -> str:
@@ -213,4 +215,4 @@ class ConfigError(UsageError):
 
 
 #: Sections of the configuration other than those of streams.
-SECTIONS_OF_REST = ("kafka", "limits", "http", "worker", "notify")
+SECTIONS_OF_REST = ("kafka", "limits", "http", "worker", "notify", "otlp")

@@ -14,6 +14,7 @@ from prequential.runtime.ingest.sources import check_topics, translators
 from prequential.runtime.kafka import process, served, stopping, transport
 from prequential.runtime.kafka.rejected import tell
 from prequential.runtime.kafka.transactions import Expelled, Fenced, GroupTransactions, Outgoing, Place
+from prequential.runtime.telemetry.pushing import telemetry_of
 from prequential.topics.admin import partition_counts
 from prequential.topics.errors import UsageError, WorkError, printable
 from prequential.topics.specs import INPUTS
@@ -72,6 +73,7 @@ class Ingest(served.Served):
         self._writing = asyncio.Lock()  # held during a transaction
         self._written_at = 0.0
         self._stopping = False
+        self.telemetry = telemetry_of(config.otlp, "ingest", config.group, self._all_metrics)
         self.app = transport.batch_app(config.ingest_group, config.kafka)
         self.app.fetcher = self._fetcher
         self.app.input_topics = self._topics

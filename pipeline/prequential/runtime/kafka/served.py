@@ -11,6 +11,7 @@ from typing import Any
 from prequential.configuration.settings.model import Config
 from prequential.runtime.kafka.process import die, has_crashed, leave, watched
 from prequential.runtime.kafka.rejected import rejected, say
+from prequential.runtime.telemetry.pushing import Telemetry
 from prequential.web.http import CONTENT_TYPE, TEXT, Answer, Endpoint
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,8 @@ class Served:
     config: Config
     app: Any
     endpoint: Endpoint | None
+    #: Pushes metrics and events by OTLP; None if that isn't configured.
+    telemetry: Telemetry | None = None
     _loop: asyncio.AbstractEventLoop  # set by `run`
 
     def _serve(self, endpoint: Endpoint) -> None:
@@ -39,6 +42,8 @@ class Served:
         self.endpoint = endpoint
         endpoint.serve({"/metrics": self._metrics, "/live": self.live, "/ready": self.ready})
         log.info("metrics: %s/metrics", endpoint.address)
+        if self.telemetry is not None:
+            self.telemetry.start(endpoint.port)
 
     async def _work(
         self, stop: asyncio.Event, works: Mapping[str, Coroutine[Any, Any, None]]
@@ -60,6 +65,8 @@ class Served:
     async def _end(self) -> None:
         """Leave the group, and serve no longer."""
         say(rejected.remaining())
+        if self.telemetry is not None:
+            await asyncio.to_thread(self.telemetry.stop)
         await self.app.stop()
         if self.endpoint is not None:
             self.endpoint.stop()
@@ -92,9 +99,13 @@ class Served:
 
     def _metrics(self) -> Answer:
         try:
-            return 200, CONTENT_TYPE, self._exposition().encode()
+            return 200, CONTENT_TYPE, self._all_metrics().encode()
         except Late:
             return NO_ANSWER
+
+    def _all_metrics(self) -> str:
+        """Return the metrics of the process, and of pushing them, as text."""
+        return self._exposition() + ("" if self.telemetry is None else self.telemetry.exposition())
 
     async def _readiness(self) -> tuple[bool, str]:
         """Return whether the process is ready, and a text about that."""

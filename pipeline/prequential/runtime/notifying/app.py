@@ -18,6 +18,7 @@ from prequential.runtime.kafka import stopping
 from prequential.runtime.kafka.fetching import new_member
 from prequential.runtime.notifying.posting import Poster, body, headers, identifier, key_of, pause, read
 from prequential.runtime.program import VERSION, Stop, stop_signals
+from prequential.runtime.telemetry.pushing import Telemetry, telemetry_of
 from prequential.topics import clients
 from prequential.topics.admin import partition_counts
 from prequential.topics.errors import UsageError, WorkError
@@ -296,12 +297,16 @@ class Notifier:
         self._counts: Counter[str] = Counter()
         self._sending: Sending | None = None
         self._turned = time.monotonic()
+        self._telemetry: Telemetry | None = None
         self._endpoint = http.Endpoint(
             config.http,
             {"/metrics": self._metrics, "/live": self._live, "/ready": self._ready},
             http.NOTIFY_PORT,
         )
         log.info("metrics: %s/metrics", self._endpoint.address)
+        self._telemetry = telemetry_of(config.otlp, "notify", self._group, self._text)
+        if self._telemetry is not None:
+            self._telemetry.start(self._endpoint.port)
 
     def run(self) -> None:
         """Send messages until `stop` is set; waits for the current request."""
@@ -313,6 +318,8 @@ class Notifier:
         self._reader.close()
         self._marks.close()
         self._poster.close()
+        if self._telemetry is not None:
+            self._telemetry.stop()
         self._endpoint.stop()
 
     def _take(self, record: Message) -> None:
@@ -362,9 +369,12 @@ class Notifier:
 
     # ---- HTTP, in separate threads
 
-    def _metrics(self) -> http.Answer:
+    def _text(self) -> str:
         text = exposition(self._group, self._counts, self._sending, self._reader.partitions, time.time())
-        return 200, http.CONTENT_TYPE, text.encode()
+        return text + ("" if self._telemetry is None else self._telemetry.exposition())
+
+    def _metrics(self) -> http.Answer:
+        return 200, http.CONTENT_TYPE, self._text().encode()
 
     def _live(self) -> http.Answer:
         late = time.monotonic() - self._turned > self._config.timeout / 1000 + _TURN_SECONDS

@@ -15,7 +15,9 @@ from prequential.configuration.settings.model import Config
 from prequential.runtime.kafka import process, served, stopping, transport
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
 from prequential.runtime.kafka.rejected import tell
+from prequential.runtime.kafka.transactions import Outgoing
 from prequential.runtime.program import give_back
+from prequential.runtime.telemetry.pushing import telemetry_of
 from prequential.runtime.worker.batches import MANY, Content
 from prequential.runtime.worker.exporter import Exporter
 from prequential.runtime.worker.findings import LOOK_SECONDS, Findings
@@ -75,6 +77,7 @@ class Worker(served.Served):
         self._watchers = ThreadPoolExecutor(thread_name_prefix="watch")
         self._unseen: set[str] = set()  # topics whose settings the worker has no permission to read
         self.endpoint = endpoint
+        self.telemetry = telemetry_of(config.otlp, "worker", config.group, self._all_metrics)
         self.app = self._build_app()
 
     # ---- Faust
@@ -166,12 +169,19 @@ class Worker(served.Served):
                 self.config, partition, self._fetcher, self._origin, rebuild=rebuild, on_lost=self._on_lost,
                 turns=self._turns, ticking=self._ticking, snapshot_turn=self._snapshot_turn, gone=gone,
                 sending=self._sending[partition],
+                on_published=None if self.telemetry is None else self._offer_events,
             )  # fmt: skip
         except Exception as error:  # asyncio called this method, and would go on without this shard
             process.die(f"shard {partition}", error)
             raise
         self.runners[partition] = runner
         self._tasks[partition] = process.watched(f"shard {partition}", runner.run())
+
+    def _offer_events(self, messages: Sequence[Outgoing]) -> None:
+        """Offer published messages to OpenTelemetry; a shard's thread calls this method."""
+        if self.telemetry is not None:
+            prefix = len(self.config.kafka.prefix)
+            self.telemetry.offer((message.topic[prefix:], message.value or b"") for message in messages)
 
     def _on_lost(self, partition: int, why: str) -> None:
         """The broker refuses the producer: another worker has the shard, or a transaction timed out."""

@@ -94,6 +94,8 @@ class Publisher(Transactions):
     def __init__(self, config: Config, partition: int, pace: SendingPace | None = None) -> None:
         self.pace = pace or SendingPace()
         self._journal = config.kafka.topic(specs.JOURNAL)
+        #: Called with messages that are committed, in the shard's own thread.
+        self.on_published: Callable[[Sequence[Outgoing]], None] = lambda messages: None
         #: Offset after the last entry of the journal that this worker has read or published.
         self.journal_offset = 0
         super().__init__(
@@ -126,11 +128,12 @@ class Publisher(Transactions):
 
         If the messages were committed already, the result has only the offset of the journal entry.
         """
-        started = monotonic()
+        started, messages = monotonic(), list(messages)
         offsets = super().publish(messages)
         self.pace.done(monotonic() - started)
         if self._journal in offsets:
             self.journal_offset = offsets[self._journal] + 1
+        self.on_published(messages)
         return offsets
 
     def _committed(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:

@@ -67,6 +67,7 @@ class ShardRunner:
         on_lost: Callable[[int, str], None], turns: asyncio.Lock | None = None,
         ticking: asyncio.Lock | None = None, snapshot_turn: SnapshotTurn | None = None,
         gone: str | None = None, sending: SendingPace | None = None,
+        on_published: Callable[[Sequence[Outgoing]], None] | None = None,
     ) -> None:  # fmt: skip
         """Prepare a shard; `run` starts it.
 
@@ -75,6 +76,7 @@ class ShardRunner:
         the messages of a tick one after the other: each shard starts to send its own before the next begins.
         All shards of a process also share `snapshot_turn`. `gone` describes the records that a previous
         runner could not fetch because they were deleted. `sending` is how much a previous runner could send.
+        `on_published` is called in the shard's thread, with messages that are committed.
         """
         self.partition = partition
         self.shard = Shard(config, partition, origin.partitions)
@@ -110,6 +112,8 @@ class ShardRunner:
         self._ticking: Any = ticking or nullcontext()
         self._trying = asyncio.Lock()  # held while an attempt is under way
         self._begun = False  # whether the journal has an entry that this worker processes records
+        if on_published is not None:
+            self._publisher.on_published = on_published
         self.checkpoint = Checkpoint(
             config, partition, self.shard, self._originals, origin, fetcher, self.statistics,
             self._publisher, self._in_thread, snapshot_turn or SnapshotTurn(),

@@ -1,0 +1,1 @@
+"""Metrics and events of a process, pushed to OpenTelemetry."""
