@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from prequential.configuration.settings.parsing import DURATION, Values, list_of, one_of, optional
+from prequential.configuration.settings.parsing import DURATION, AcceptedValues, list_of, one_of, optional
 from prequential.configuration.settings.setting import setting
 
 #: What can be pushed.
@@ -39,7 +39,7 @@ class OtlpConfig:
     """Where workers, `ingest` and `notify` push metrics and events by OTLP over HTTP; times in ms."""
 
     #: Address of a receiver, without `/v1/metrics`, such as `http://localhost:4318`; null: no push.
-    endpoint: str | None = otlp_setting(None, optional(Values(_receiver)))
+    endpoint: str | None = otlp_setting(None, optional(AcceptedValues(_receiver)))
     #: Time between two pushes of metrics.
     every: int = otlp_setting(60_000, DURATION)
     #: What is pushed: `metrics`, and as log records `incidents` and `verdicts`.

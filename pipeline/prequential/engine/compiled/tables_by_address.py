@@ -13,14 +13,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba.core.cgutils
+import numba.core.extending
+import numba.core.imputils
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import cgutils, types
+from numba.core import types
 from numba.core.datamodel import models
 from numba.core.datamodel.registry import register_default
 from numba.core.errors import NumbaNotImplementedError
-from numba.core.extending import NativeValue, box, lower_builtin, unbox  # type: ignore[attr-defined]
-from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
 from numba.core.typing.typeof import _typeof_tuple, typeof_impl
+
+#: numba's modules without their type hints, which don't cover what is used here.
+cgutils: Any = numba.core.cgutils
+extending: Any = numba.core.extending
+imputils: Any = numba.core.imputils
 
 #: Number of bytes of an address and of a number.
 _WORD = 8
@@ -35,10 +41,10 @@ class Tables(types.NamedTuple):
 @typeof_impl.register(tuple)
 def _type_of_tuple(value: Any, context: Any) -> Any:
     """The type of a tuple: for this package's NamedTuples of arrays alone, `Tables`."""
-    kind = _typeof_tuple(value, context)
+    kind: Any = _typeof_tuple(value, context)  # type: ignore[no-untyped-call]
     own = type(value).__module__.partition(".")[0] == "prequential"
     if own and isinstance(kind, types.BaseNamedTuple) and len(kind) and all(map(_is_laid_out, kind)):
-        return Tables(tuple(kind), kind.instance_class)
+        return Tables(tuple(kind), kind.instance_class)  # type: ignore[no-untyped-call]
     return kind
 
 
@@ -104,21 +110,21 @@ def _array(context: Any, builder: Any, kind: Any, place: Any) -> Any:
     return array._getvalue()
 
 
-@lower_getattr_generic(Tables)
+@imputils.lower_getattr_generic(Tables)  # type: ignore[untyped-decorator]
 def _field(context: Any, builder: Any, kind: Any, address: Any, name: str) -> Any:
     index = kind.fields.index(name)
     item = _item(context, builder, kind, address, index)
-    return impl_ret_borrowed(context, builder, kind[index], item)  # type: ignore[no-untyped-call]
+    return imputils.impl_ret_borrowed(context, builder, kind[index], item)
 
 
-@lower_builtin("static_getitem", Tables, types.IntegerLiteral)
+@extending.lower_builtin("static_getitem", Tables, types.IntegerLiteral)  # type: ignore[untyped-decorator]
 def _item_by_position(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     kind, (address, index) = signature.args[0], args
     item = _item(context, builder, kind, address, index)
-    return impl_ret_borrowed(context, builder, signature.return_type, item)  # type: ignore[no-untyped-call]
+    return imputils.impl_ret_borrowed(context, builder, signature.return_type, item)
 
 
-@unbox(Tables)
+@extending.unbox(Tables)  # type: ignore[untyped-decorator]
 def _lay_out(kind: Any, value: Any, call: Any) -> Any:
     """Describe a table's arrays in memory that lasts as long as the call."""
     builder = call.builder
@@ -156,10 +162,12 @@ def _lay_out(kind: Any, value: Any, call: Any) -> Any:
             array = _array(call.context, builder, item, _moved(builder, address, place))
             call.context.nrt.decref(builder, item, array)
 
-    return NativeValue(address, is_error=is_error, cleanup=clean_up if call.context.enable_nrt else None)
+    return extending.NativeValue(
+        address, is_error=is_error, cleanup=clean_up if call.context.enable_nrt else None
+    )
 
 
-@box(Tables)
+@extending.box(Tables)  # type: ignore[untyped-decorator]
 def _refuse_to_return(kind: Any, address: Any, call: Any) -> Any:
     """Refuse to return a table: when Python would get it, nothing keeps what it was laid out from."""
     raise NumbaNotImplementedError(f"{kind}: a loop changes tables in place, and returns numbers")
