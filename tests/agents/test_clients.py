@@ -129,6 +129,28 @@ def test_the_sdk_over_standard_streams(files: list[Path]) -> None:
     asyncio.run(asyncio.wait_for(run(), 120))
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_while_a_client_is_connected(files: list[Path], number: signal.Signals) -> None:
+    request = {
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}},
+    }  # fmt: skip
+    with subprocess.Popen(
+        command("--from-files", files[0]), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(request).encode() + b"\n")
+        process.stdin.flush()
+        assert process.stdout.readline()
+        process.send_signal(number)
+        try:
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+
+
 def test_the_sdk_over_http_with_the_token(files: list[Path], tmp_path: Path) -> None:
     config = tmp_path / "prequential.yaml"
     config.write_text(f"http: {{token: {TOKEN}}}\n", encoding="utf-8")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 from typing import Any
 
@@ -83,7 +85,13 @@ def _answer(answers: Answers, name: str, arguments: dict[str, Any]) -> AgentAnsw
 
 
 def serve_stdio(answers: Answers) -> None:
-    """Serve one client on standard input and output until it closes them."""
+    """Serve one client on standard input and output until it closes them.
+
+    SIGTERM and SIGINT end the process at once, with status 0: nothing needs to be written, and the thread
+    that reads standard input can't be interrupted.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _leave)
 
     async def serve() -> None:
         server = protocol_server(answers)
@@ -91,6 +99,10 @@ def serve_stdio(answers: Answers) -> None:
             await server.run(requests, responses, server.create_initialization_options())
 
     anyio.run(serve)
+
+
+def _leave(number: int, frame: object) -> None:
+    os._exit(0)
 
 
 class HttpEndpoint:
