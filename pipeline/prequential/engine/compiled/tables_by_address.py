@@ -43,7 +43,8 @@ def _type_of_tuple(value: Any, context: Any) -> Any:
     """The type of a tuple: for this package's NamedTuples of arrays alone, `Tables`."""
     kind: Any = _typeof_tuple(value, context)  # type: ignore[no-untyped-call]
     own = type(value).__module__.partition(".")[0] == "prequential"
-    if own and isinstance(kind, types.BaseNamedTuple) and len(kind) and all(map(_is_laid_out, kind)):
+    is_named: bool = isinstance(kind, types.BaseNamedTuple)
+    if own and is_named and len(kind) and all(map(_is_laid_out, kind)):
         return Tables(tuple(kind), kind.instance_class)  # type: ignore[no-untyped-call]
     return kind
 
