@@ -21,6 +21,7 @@ from prequential.archive.columns import ConsumedRecord, arrow_schema, message_of
 from prequential.archive.reading import open_archive
 from prequential.archive.storage import LocalStorage, storage_of
 from prequential.archive.writing import ArchiveWriter
+from prequential.cli.main import main
 from prequential.evaluation import read_archive
 from prequential.topics import specs
 from prequential.topics.disparities import Disparity
@@ -28,7 +29,6 @@ from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
 
 from tests.nightly import scaled
-from tests.worker.processes import prequential
 
 TOPICS = (specs.METRICS, specs.COMPARISONS, specs.DRIFT_ALARMS, specs.INCIDENTS)
 
@@ -317,7 +317,9 @@ def _as_read(topic: str, cells: dict[str, Any]) -> dict[str, Any]:
 # ---- one person's data
 
 
-def test_an_id_is_forgotten_everywhere_and_nothing_else_changes(tmp_path: Path) -> None:
+def test_an_id_is_forgotten_everywhere_and_nothing_else_changes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     archive = tmp_path / "archive"
     store(
         archive,
@@ -327,9 +329,8 @@ def test_an_id_is_forgotten_everywhere_and_nothing_else_changes(tmp_path: Path) 
         record(b'{"instance_id": "i77"', 1, topic="dead-letters"), record(b"i7", 1),
     )  # fmt: skip
     before = json.dumps(list(rows(archive, "metrics")), default=str)
-    done = prequential("archive", "--to", "archive", "--forget", "i7", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
+    assert main(["archive", "--to", str(archive), "--forget", "i7"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
         "drift-alarms: 1 message changed", "incidents: 1 message changed", "dead-letters: 1 message changed",
         "unreadable: 1 message changed",
     ]  # fmt: skip
@@ -344,5 +345,5 @@ def test_an_id_is_forgotten_everywhere_and_nothing_else_changes(tmp_path: Path) 
     assert result.incidents.num_rows == 1
     store(archive, record(alarm(7), 2, topic="drift-alarms"))
     assert [cells["instance_id"] for _, cells in rows(archive, "drift-alarms")] == ["", "i8"]
-    done = prequential("archive", "--to", "archive", "--forget", "i7", cwd=tmp_path)
-    assert done.stdout == "no message has this ID\n"
+    assert main(["archive", "--to", str(archive), "--forget", "i7"]) == 0
+    assert capsys.readouterr().out == "no message has this ID\n"

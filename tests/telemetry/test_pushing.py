@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from prequential.cli.main import main
 from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.otlp import OtlpConfig
 from prequential.demo.broker import pick_port
@@ -23,7 +24,7 @@ from prequential.topics.outputs import Comparison, Incident
 from prequential.web.http import GAUGE, exposition
 from pushed import attributes_of, push_server, samples_of_request, value_of
 
-from tests.worker.processes import eventually, prequential
+from tests.worker.processes import eventually
 
 INCIDENT = Incident(
     "e1", "fraud", 0, "nb", 2, "open", None, "final", {"outcome": 90, "ts": 9_000},
@@ -187,10 +188,9 @@ def test_a_text_that_can_not_be_had_is_no_end(caplog: pytest.LogCaptureFixture) 
 # ---- configuration
 
 
-def check(tmp_path: Path, section: str) -> tuple[int, str]:
+def check(tmp_path: Path, section: str) -> int:
     (tmp_path / "c.yaml").write_text(f"otlp: {section}\n", encoding="utf-8")
-    done = prequential("config", "check", "c.yaml", cwd=tmp_path)
-    return done.returncode, done.stdout + done.stderr
+    return main(["config", "check", str(tmp_path / "c.yaml")])
 
 
 @pytest.mark.parametrize(
@@ -204,29 +204,32 @@ def check(tmp_path: Path, section: str) -> tuple[int, str]:
         ("{endpoint: 'http://host:4318', protocol: grpc}", "protocol"),
     ],
 )
-def test_config_check_finds(section: str, sentence: str, tmp_path: Path) -> None:
-    status, said = check(tmp_path, section)
-    assert status == 2
+def test_config_check_finds(
+    section: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(tmp_path, section) == 2
+    said = capsys.readouterr().err
     assert sentence in said
     assert "hush" not in said
 
 
 @pytest.mark.parametrize("section", ["null", "{endpoint: 'http://localhost:4318'}"])
 def test_config_check_takes(section: str, tmp_path: Path) -> None:
-    assert check(tmp_path, section)[0] == 0
+    assert check(tmp_path, section) == 0
     config = load_config(str(tmp_path / "c.yaml"), {})
     assert config.otlp.endpoint == (None if section == "null" else "http://localhost:4318")
     assert config.digest == load_config(None, {}).digest
 
 
-def test_a_change_affects_nothing(tmp_path: Path) -> None:
+def test_a_change_affects_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.yaml").write_text("{}", encoding="utf-8")
     section = "otlp: {endpoint: 'http://localhost:4318', every: 10s}"
     (tmp_path / "b.yaml").write_text(section, encoding="utf-8")
-    done = prequential("config", "diff", "a.yaml", "b.yaml", cwd=tmp_path)
-    assert "otlp.endpoint" in done.stdout
-    assert "kept; it is of what is pushed" in " ".join(done.stdout.split())
-    assert "1m -> 10s" in done.stdout
+    main(["config", "diff", str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml")])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "otlp.endpoint" in said
+    assert "kept; it is of what is pushed" in said
+    assert "1m -> 10s" in said
 
 
 def test_without_the_package_it_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
