@@ -12,6 +12,7 @@ from incident_streams import LATENCY, STEP, Stream, steps
 from prequential.cli.main import main
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Incident
+from prequential.views.wording.explaining import ExplainingMessages, explain
 from prequential.views.wording.status import CAUSES, NEXT
 
 #: Where the class ratio changes, and how many instances there are.
@@ -121,3 +122,33 @@ def test_each_cause_has_the_next_step_of_its_runbook() -> None:
 def test_alarms_alone_have_no_incident(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "0a1b", "--from", str(files["alarms"])]) == 1
     assert "no incident is known" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_it_names_the_answer_about_the_newest_period_that_has_been_best(files: dict[str, Path]) -> None:
+    """Also where what `expected` holds is none of ours."""
+    record = {"finals": 50, "coverage": 0.9, "mean_error": 0.02, "labelled_so_far": 0.01, "last_final": None}
+    estimate = {"value": 0.8, "interval": [0.7, 0.9], "level": 0.9, "record": record}
+    message = {
+        "id": "1", "stream": "s", "partition": 0, "model": "m", "segment": None, "stage": "period",
+        "estimator": "period:1970-01-02T00:00:00.000Z", "n": 5, "outcomes": 5, "ts": 1,
+        "measures": {"accuracy": 0.6}, "undefined": {}, "counts": {}, "config": "c",
+        "period": {"start": 86_400_000, "end": 172_800_000, "labelled_share": 0.25},
+        "expected": {"maturity": 0.0, "measures": {"accuracy": estimate}},
+    }  # fmt: skip
+    messages = ExplainingMessages()
+    messages.add(msgspec.json.encode(message))
+    later = {"start": 172_800_000, "end": 259_200_000, "labelled_share": 0.0}
+    open_period = {"maturity": None, "measures": {}}
+    messages.add(msgspec.json.encode(message | {"period": later, "expected": open_period}))
+    for hostile in ({"maturity": 0, "measures": {"accuracy": 3}}, {"maturity": "x"}):
+        messages.add(msgspec.json.encode(message | {"period": later, "expected": hostile}))
+    assert messages.unreadable == 2
+    period = messages.periods["s", "m"]
+    assert (period.start, period.expected) == (86_400_000, 0.8)
+    incident = newest(files)
+    messages.put(incident)
+    lines = [line for line in explain(messages, incident) if "accuracy" in line and "expected" in line]
+    start = "expected      2 Jan 1970, accuracy: labelled so far 0.600 (25% of predictions), expected 0.800"
+    assert lines[0].startswith(start)
+    assert "accuracy, best answer so far: the labels so far (mean errors over 50 final periods: " in lines[1]

@@ -31,14 +31,48 @@ _SORTS: dict[str, Any] = {"mark": IncidentMark, "revision": Incident, "detector"
 _fields_of = reader(dict[str, Any])
 
 
+class _Period(msgspec.Struct):
+    """The fields of `period` that are printed."""
+
+    start: int
+    end: int
+    labelled_share: float
+
+
+class _Record(msgspec.Struct):
+    finals: int
+    mean_error: float | None = None
+    coverage: float | None = None
+    labelled_so_far: float | None = None
+    last_final: float | None = None
+    lost_to: str | None = None
+
+
+class _Estimate(msgspec.Struct):
+    value: float
+    interval: tuple[float, float] | None = None
+    record: _Record | None = None
+
+
+class _Expected(msgspec.Struct):
+    """The fields of `expected` that are printed."""
+
+    measures: dict[str, _Estimate]
+    maturity: float | None = None
+
+
 class ExplainingMessages:
-    """Messages that explain: all incidents and alarms, and the newest metrics of each sequence."""
+    """Messages that explain: all incidents and alarms, and the newest metrics of each sequence.
+
+    `periods` has by stream and model the newest whole period that is estimated.
+    """
 
     def __init__(self) -> None:
         self.incidents = status.NewestIncidents()
         self.marks = IncidentMarks()
         self.alarms: dict[str, Alarm] = {}
         self.metrics: dict[tuple[str, str, str], Metrics] = {}
+        self.periods: dict[tuple[str, str], expected.ExpectedPeriod] = {}
         self.unreadable = 0
 
     def add(self, value: bytes) -> None:
@@ -48,11 +82,9 @@ class ExplainingMessages:
             sort = next((sort for name, sort in _SORTS.items() if name in fields), None)
             if sort is None or "against" in fields:
                 return
-            message = converted(fields, sort)
+            self.put(converted(fields, sort))
         except Unreadable:
             self.unreadable += 1
-            return
-        self.put(message)
 
     def put(self, message: object) -> None:
         """Store a decoded message; ignore one that explains nothing."""
@@ -65,6 +97,24 @@ class ExplainingMessages:
         elif isinstance(message, Metrics) and message.segment is None and message.stage != PERIOD:
             key = message.stream, message.model, f"{message.stage} {message.estimator}"
             self.metrics[key] = message
+        elif isinstance(message, Metrics) and message.segment is None:
+            self._put_period(message)
+
+    def _put_period(self, message: Metrics) -> None:
+        """Store a message about a whole period that is estimated, if it is the newest one of its model."""
+        if not isinstance(message.period, dict) or not isinstance(message.expected, dict):
+            return
+        period, estimates = converted(message.period, _Period), converted(message.expected, _Expected)
+        if estimates.maturity is None:
+            return
+        key = message.stream, message.model
+        if key not in self.periods or self.periods[key].start <= period.start:
+            whole = expected.expected_period(
+                period.start, period.end, period.labelled_share, message.measures,
+                message.expected["measures"],
+            )  # fmt: skip
+            if whole is not None:
+                self.periods[key] = whole
 
     def newest(self) -> list[Incident]:
         """Return the newest message about each incident, in the order in which they opened."""
@@ -120,6 +170,7 @@ def explain(messages: ExplainingMessages, incident: Incident) -> Iterator[str]:
     yield from _titled("marked", _marked(messages, incident))
     yield from _titled("since", _since(incident))
     yield from _titled("how bad", _how_bad(messages, incident))
+    yield from _titled("expected", _expected(messages, incident))
     causes = (_named_evidence(cause, untimed=bool(incident.untimed)) for cause in incident.causes)
     yield from _titled("what changed", (*causes, *_compared(incident)))
     incidents = messages.newest()
@@ -133,6 +184,12 @@ def explain(messages: ExplainingMessages, incident: Incident) -> Iterator[str]:
     yield from _titled("inspect", [", ".join(map(printable, incident.examples)) or "no example is known"])
     yield from _titled("next", [status.next_step(incident)])
     yield from _titled("alarms", _alarms(messages, incident))
+
+
+def _expected(messages: ExplainingMessages, incident: Incident) -> Iterator[str]:
+    """Yield what the model's newest whole period is expected to be, and which answer has been best so far."""
+    period = messages.periods.get((incident.stream, incident.model))
+    yield from expected.in_words(period, None, untimed=bool(incident.untimed))
 
 
 def _titled(title: str, lines: Iterable[str]) -> Iterator[str]:
