@@ -1,5 +1,8 @@
 """Streams for lfmm: real data with labels that come late by class, and loans with a calendar shock.
 
+NannyML's streams are in its wheel. pip downloads it once, without installing it: its dependencies need not
+agree with those of the tests.
+
 Periods are weeks that begin on Mondays (`W-SUN`). lfmm's `Stream` has features, a
 binary label, the time of each row and of its label.
 """
@@ -8,12 +11,21 @@ from __future__ import annotations
 
 import csv
 import gzip
+import subprocess
+import sys
+import tempfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+
+from tests.evidence.label_worlds import NotInstalled
+
+#: The version of NannyML whose data are used.
+_NANNYML = "0.13.1"
 
 _ELEC2 = Path(__file__).parents[1] / "data" / "elec2.csv.gz"
 
@@ -29,6 +41,7 @@ class Entry(NamedTuple):
     horizon: str
     book: int = 4  # weeks
     reference: int = 3  # months before, whose labels are known
+    model: Any = None  # None: one is trained
 
 
 def _sampled(frame: Any, rows: int) -> Any:
@@ -79,6 +92,48 @@ def elec2(rows: int, *, spread: bool) -> Entry:
     return Entry(_late(stream, 3, 10, spread=spread), "1997-07-03", "41d" if spread else "11d", reference=6)
 
 
+class Given:
+    """A model that was trained elsewhere: its probabilities are the column `p`."""
+
+    def fit(self, features: Any, y: Any) -> Given:
+        return self
+
+    def predict_proba(self, features: Any) -> Any:
+        p = features["p"].to_numpy(dtype=float)
+        return np.column_stack([1 - p, p])
+
+
+def _wheel() -> zipfile.ZipFile:
+    """NannyML's wheel; raises NotInstalled if pip can't download it."""
+    folder = Path(tempfile.gettempdir()) / f"prequential-nannyml-{_NANNYML}"
+    if not [*folder.glob("*.whl")]:
+        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", f"nannyml=={_NANNYML}"]
+        done = subprocess.run([*command, "-d", folder], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise NotInstalled(f"pip can't download nannyml {_NANNYML}: {done.stderr.strip()[-200:]}")
+    return zipfile.ZipFile(next(folder.glob("*.whl")))
+
+
+def of_nannyml(rows: int, name: str, analysis: str, label: str, negatives: int, positives: int) -> Entry:
+    """A stream of NannyML with its model's probabilities, from the beginning of its analysis on."""
+    from lfmm.streams.base import Stream
+
+    files = f"{name}_reference", f"{name}_analysis", f"{name}_analysis_{analysis}"
+    with _wheel() as wheel:
+        before, after, labels = (
+            pd.read_csv(wheel.open(f"nannyml/datasets/data/{file}.csv")) for file in files
+        )
+    f = pd.concat([before, after.merge(labels, on="id") if "id" in labels else after.join(labels)])
+    f["timestamp"] = pd.to_datetime(f.timestamp)
+    f = _sampled(f.sort_values("timestamp", kind="stable"), rows)
+    t = f.timestamp.to_numpy(dtype="datetime64[ns]")
+    y = f[label].to_numpy(float)
+    stream = Stream(name, pd.DataFrame({"p": f.y_pred_proba.astype(float)}), y, t, t)
+    deployed = str(pd.to_datetime(after.timestamp).min().date())
+    late = _late(stream, negatives, positives, spread=True)
+    return Entry(late, deployed, f"{4 * max(negatives, positives) + 1}d", model=Given())
+
+
 def loans(rows: int, kind: str) -> Entry:
     """Loans of two and a half years. A default is known after 1 to 84 days, that there is none after 84.
 
@@ -115,6 +170,8 @@ STREAMS: dict[str, Callable[[int], Entry]] = {
     "flights, spread": lambda rows: flights(rows, spread=True),
     "Elec2, 3 and 10 days": lambda rows: elec2(rows, spread=False),
     "Elec2, spread": lambda rows: elec2(rows, spread=True),
+    "California (NannyML)": lambda rows: of_nannyml(rows, "california_housing", "gt", "clf_target", 5, 15),
+    "car loans (NannyML)": lambda rows: of_nannyml(rows, "synthetic_car_loan", "target", "repaid", 10, 5),
     "loans, labels slow down": lambda rows: loans(rows, "slow"),
     "loans, burst of labels": lambda rows: loans(rows, "burst"),
     "loans become worse": lambda rows: loans(rows, "worse"),
