@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, Message
 from prequential.configuration.settings.model import Config, WorkerConfig
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
-from prequential.runtime.kafka.fetching import Fetched, Fetcher
+from prequential.runtime.kafka.fetching import Fetched
 from prequential.runtime.kafka.readers import sorted_out
 from prequential.runtime.worker import checkpoint as module
 from prequential.runtime.worker.journal import TopicsOrigin
@@ -55,14 +55,6 @@ def test_a_look_brings_one_batch_of_each_partition() -> None:
     look = sorted_out(came, 8)
     found = [(run.partition, list(run.records.offsets), run.end) for run in look.runs if run.records]
     assert (found, look.failures, look.whole) == ([(1, [7, 8, 9], 8), (0, [3, 4], 5)], [], True)
-
-
-def test_an_error_among_records_is_noticed() -> None:
-    fetcher = Fetcher(Config(kafka=_NOBODY), lambda partitions: None)
-    gone = Message(topic="labels", partition=0, offset=3, error=KafkaError(KafkaError._AUTO_OFFSET_RESET))
-    [failure] = sorted_out([message(1, 7), gone], 2).failures
-    with pytest.raises(WorkError, match="offset 3 isn't there"):
-        fetcher._fail(2, failure)
 
 
 @pytest.mark.parametrize(

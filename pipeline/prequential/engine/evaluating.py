@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import nan
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.configuration.settings.stages import parse as parse_stage
@@ -13,7 +13,7 @@ from prequential.engine.catalog.plans import Plan, SingleRowRunner
 from prequential.engine.catalog.positives import positives_of_plan
 from prequential.engine.compiled.kernel import Ints32, columns_of
 from prequential.engine.details.label_dependence import LabelDependence
-from prequential.engine.incidents.incident import ALARM, WARNING, Raised, alarm_of
+from prequential.engine.incidents.incident import ALARM, WARNING, AlarmNumbers, Raised, alarm_of
 from prequential.engine.input.plain import completed_ids
 from prequential.engine.state import ShardState
 from prequential.engine.tables.logs import OUTCOMES, Alarms
@@ -105,8 +105,8 @@ class Evaluation:
         """Note alarms and warnings that these rows of the log raised, for stages that are reported."""
         catalog, log = self._state.catalog, self._state.logs.outcomes
         first = catalog.columns.entities.first
-        for index, detector, values, level in _raised(alarms):
-            row = int(rows[index])
+        for raised in _raised(alarms):
+            row = int(rows[raised.position])
             entity_row = int(plan.entity[log.sequence[row]])
             stage = plan.stages[int(log.sequence[row] - first[entity_row])]
             entity = catalog.entity(entity_row)
@@ -114,11 +114,11 @@ class Evaluation:
                 continue
             record, outcome = int(log.record[row]), int(log.number[row])
             (instance_id,) = completed_ids(self._state.logs, records, np.array([record]))
-            watch, t1 = plan.watches[detector], int(log.t1[row])
-            alarm = alarm_of(catalog, entity, stage, outcome, watch, *values, instance_id, t1)
-            order = record, entity.kind, entity_row, outcome, parse_stage(stage).row, detector
-            self._raised.append((order, Raised(record, entity_row, alarm, level)))
-            self.alarms += level == ALARM
+            watch, t1 = plan.watches[raised.detector], int(log.t1[row])
+            alarm = alarm_of(catalog, entity, stage, outcome, watch, raised.numbers, instance_id, t1)
+            order = record, entity.kind, entity_row, outcome, parse_stage(stage).row, raised.detector
+            self._raised.append((order, Raised(record, entity_row, alarm, raised.level)))
+            self.alarms += raised.level == ALARM
 
 
 def _keep(state: ShardState, plan: Plan, rows: Ints32) -> None:
@@ -151,10 +151,22 @@ def _note_labels(state: ShardState, plan: Plan, rows: Ints32) -> None:
         labels[entity].update_many(log.label[labelled[owners == entity]].astype(np.int64))
 
 
-def _raised(alarms: Alarms) -> Iterator[tuple[int, int, tuple[float, float, float], str]]:
-    """Yield row, detector, numbers and level of each alarm, then of each warning; those have no numbers."""
+class _RaisedInRow(NamedTuple):
+    """An alarm or a warning."""
+
+    position: int  # among the rows that detectors have read
+    detector: int
+    numbers: AlarmNumbers
+    level: str
+
+
+def _raised(alarms: Alarms) -> Iterator[_RaisedInRow]:
+    """Yield each alarm, then each warning."""
     for i in range(int(alarms.raised[0])):
-        numbers = float(alarms.statistic[i]), float(alarms.threshold[i]), float(alarms.autocorrelation[i])
-        yield int(alarms.position[i]), int(alarms.detector[i]), numbers, ALARM
+        numbers = AlarmNumbers(
+            float(alarms.statistic[i]), float(alarms.threshold[i]), float(alarms.autocorrelation[i])
+        )
+        yield _RaisedInRow(int(alarms.position[i]), int(alarms.detector[i]), numbers, ALARM)
+    none = AlarmNumbers(nan, nan, nan)
     for i in range(int(alarms.warned[0])):
-        yield int(alarms.warned_position[i]), int(alarms.warned_detector[i]), (nan, nan, nan), WARNING
+        yield _RaisedInRow(int(alarms.warned_position[i]), int(alarms.warned_detector[i]), none, WARNING)

@@ -45,23 +45,29 @@ class Raised(NamedTuple):
     level: str
 
 
+class AlarmNumbers(NamedTuple):
+    """A detector's numbers at an alarm; all are NaN at a warning."""
+
+    statistic: float
+    threshold: float
+    correlation: float  # of the errors up to this outcome with those before them; NaN: it has no value
+
+
 def alarm_of(
-    catalog: Catalog, entity: Entity, stage: str, outcome: int, watch: Watch, statistic: float,
-    threshold: float, correlation: float, instance_id: str, ts: int,
+    catalog: Catalog, entity: Entity, stage: str, outcome: int, watch: Watch, numbers: AlarmNumbers,
+    instance_id: str, ts: int,
 ) -> Alarm:  # fmt: skip
     """The alarm that a watch raised at outcome number `outcome` (from 1) of a sequence.
 
-    The sequence is that of an entity in a stage, and the outcome has this instance and label time (ms).
-    `statistic` and `threshold` are the detector's values at the alarm. `correlation` is the autocorrelation
-    of the errors up to this outcome; NaN, which is left out: it has no value. The id is the same for the same
-    alarm, however often it is made.
+    The sequence is that of an entity in a stage, and the outcome has this instance and label time (ms). A
+    correlation without a value is left out. The id is the same for the same alarm, however often it is made.
     """
     config, stream = watch.config, catalog.streams[entity.stream]
     key = stream.name, catalog.partition, entity.model, entity.segment, stage, config.detector
     return Alarm(
         identity(*key, config.signal, watch.params, outcome, *catalog.loss),
-        *key, config.signal, outcome, instance_id, ts, statistic, threshold, watch.params,
-        msgspec.UNSET if correlation != correlation else correlation,
+        *key, config.signal, outcome, instance_id, ts, numbers.statistic, numbers.threshold, watch.params,
+        msgspec.UNSET if math.isnan(numbers.correlation) else numbers.correlation,
         catalog.untimed or msgspec.UNSET, catalog.same_as(entity.row, stage) or msgspec.UNSET,
     )  # fmt: skip
 

@@ -53,6 +53,19 @@ class Begun(NamedTuple):
         return item_of(self.kind, self.name)
 
 
+class SavedPair(NamedTuple):
+    """A pair in a snapshot's head, in the order of its fields."""
+
+    a: int  # rows of its entities
+    b: int
+    plan: int  # number of its tables in `comparisons`
+    counted: int  # its first rows there, on either side
+    scored: int
+    label: str | None  # of stages that are compared; None: two models are
+    rank: int
+    disagreement: int
+
+
 class Restored(NamedTuple):
     """`kept` and `ended` count models, baselines, segments and pairs by item."""
 
@@ -131,10 +144,10 @@ def _pairs(
     ended: Counter[Item],
 ) -> None:  # fmt: skip
     """The same of models that are compared, by loss."""
-    present = {pairing.identity(pair): int(pairing.pairs.plan[pair]) for pair in pairing.ends}
-    for a, b, number, _, _, label, *_ in head["pairs"]:
-        then = {name for name, _ in head["comparisons"][number][1]}
-        plan = present.get((rows.get(a, -1), rows.get(b, -1), label or ""))
+    present = {pairing.identity(row): int(pairing.pairs.plan[row]) for row in pairing.ends}
+    for pair in (SavedPair(*fields) for fields in head["pairs"]):
+        then = {name for name, _ in head["comparisons"][pair.plan][1]}
+        plan = present.get((rows.get(pair.a, -1), rows.get(pair.b, -1), pair.label or ""))
         now = set() if plan is None else {name for name, _ in pairing.tables[plan].codes}
         kept.update(("comparison", f"by {loss}") for loss in then & now)
         ended.update(("comparison", f"by {loss}") for loss in then - now)

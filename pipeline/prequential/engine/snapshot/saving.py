@@ -19,7 +19,7 @@ from prequential.engine.incidents import history
 from prequential.engine.incidents.clusters import with_places
 from prequential.engine.incidents.incident import Noted, OpenIncident
 from prequential.engine.incidents.incidents import Incidents, watched_stage
-from prequential.engine.snapshot.restored import Begun
+from prequential.engine.snapshot.restored import Begun, SavedPair
 from prequential.engine.tables.rows import Key
 
 
@@ -28,12 +28,18 @@ def head_of_pairs(pairing: Pairing) -> dict[str, Any]:
     p = pairing.pairs
     return {
         "pairs": [
-            [
-                *(int(column[pair]) for column in (p.a, p.b, p.plan, p.counted, p.scored)),
-                pairing.labels.get(pair),
-                int(p.rank[pair]),
-                int(p.disagreement[pair]),
-            ]
+            list(
+                SavedPair(
+                    a=int(p.a[pair]),
+                    b=int(p.b[pair]),
+                    plan=int(p.plan[pair]),
+                    counted=int(p.counted[pair]),
+                    scored=int(p.scored[pair]),
+                    label=pairing.labels.get(pair),
+                    rank=int(p.rank[pair]),
+                    disagreement=int(p.disagreement[pair]),
+                )
+            )
             for pair in sorted(pairing.ends)
         ],
         "disagreements": pairing.disagreements.rows,
@@ -63,8 +69,8 @@ def restore_pairs(
     """
     former = [_tables(number, head, arrays) for number, head in enumerate(saved["comparisons"])]
     saved_pairs = {
-        (moved.get(fields[0], fields[0]), moved.get(fields[1], fields[1]), fields[5]): fields
-        for fields in saved["pairs"]
+        (moved.get(pair.a, pair.a), moved.get(pair.b, pair.b), pair.label): pair
+        for pair in (SavedPair(*fields) for fields in saved["pairs"])
     }
     disagreements = Disagreements(saved["disagreements"])
     disagreements.grow(disagreements.rows)
@@ -79,17 +85,20 @@ def restore_pairs(
         if saved_pair is None:
             missing += _described(catalog, a, b, "")
             continue
-        entity, _, number, *first, _, pairing.pairs.rank[pair], former_row = saved_pair
-        if former_row and pairing.pairs.disagreement[pair]:
-            pairing.disagreements.adopt(disagreements, former_row, pairing.pairs.disagreement[pair])
-        then = former[number]
-        stages = [label] if label else stages_of[entity]
+        pairing.pairs.rank[pair] = saved_pair.rank
+        if saved_pair.disagreement and pairing.pairs.disagreement[pair]:
+            present = pairing.pairs.disagreement[pair]
+            pairing.disagreements.adopt(disagreements, saved_pair.disagreement, present)
+        then = former[saved_pair.plan]
+        stages = [label] if label else stages_of[saved_pair.a]
         before = {
-            (stages[index], code): row for index, _, code, _, row in then.sequences(*first, len(stages))
+            (stages[sequence.stage], sequence.code): sequence.row
+            for sequence in then.sequences(saved_pair.counted, saved_pair.scored, len(stages))
         }
         new: dict[str, None] = {}
-        for index, _, code, side, row in pairing.sequences(pair):
-            stage = pairing.stages(pair)[index]
+        for sequence in pairing.sequences(pair):
+            code = sequence.code
+            stage = pairing.stages(pair)[sequence.stage]
             if stage == INITIAL and pairing.initial_is_final(pair):
                 continue
             key = catalog.former_stage(stage, stages, a, b), code
@@ -98,7 +107,8 @@ def restore_pairs(
             if key not in before or ended or (code == COST and then.prices != tables.prices):
                 new[f"by {LOSS_NAMES[code]} at stage {stage}"] = None
                 continue
-            for name in tables.sides[side].adopt(then.sides[side], before[key], row):
+            side = sequence.side
+            for name in tables.sides[side].adopt(then.sides[side], before[key], sequence.row):
                 new[f"by {LOSS_NAMES[code]}: estimator {name}"] = None
         for item in new:
             missing += _described(catalog, a, b, item)

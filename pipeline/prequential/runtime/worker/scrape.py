@@ -200,14 +200,14 @@ class Scrape:
             return stage and http.shows_estimator(line.estimator, config)
 
         for estimate in snapshot.reporter.estimates(rows, shows):
-            entity, model, stage, estimator, state, details, _ = estimate
+            entity, model, details = estimate.entity, estimate.model, estimate.details
             stream = streams[entity.stream]
             segment = {"segment": entity.segment} if entity.segment else {}
             label_text = labels(
-                stream=stream.name, partition=partition, model=model, **segment, stage=stage,
-                estimator=estimator,
+                stream=stream.name, partition=partition, model=model, **segment, stage=estimate.stage,
+                estimator=estimate.estimator,
             )  # fmt: skip
-            values, reasons = state.values, state.reasons
+            values, reasons = estimate.state.values, estimate.state.reasons
             shown = self._columns(stream.config.measures)
             for family, column in shown:
                 if not reasons[column]:
