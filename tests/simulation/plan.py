@@ -160,7 +160,7 @@ def _worker(rng: random.Random) -> WorkerConfig:
         grace=rng.choice([100, 200]),
         commit_every=rng.choice([50, 200, 500]),
         snapshot_every=rng.choice([100, 500, 3_000]),
-        quarantine_after=rng.choice([1, 2, 3]),
+        quarantine_after=rng.choice([2, 3]),
         stop_within=30_000,
     )
 

@@ -166,7 +166,7 @@ def _as_replayed(world: World, published: Counter[tuple[str, int, bytes]]) -> No
         raise _broken(f"a dead letter was published twice: {published_letters.most_common(1)}")
     if len(published_letters) != len(letters):
         raise _broken(f"{len(published_letters)} dead letters were published, a replay makes {len(letters)}")
-    _labels_count_once(world, replayed)
+    _labels_count_once(world, replayed, len(letters) - world.plan.has_poison)
 
 
 def _nothing_is_missing(
@@ -203,8 +203,11 @@ def _nothing_is_missing(
             raise _broken(f"{times - 1} messages of {sequence} were never published")
 
 
-def _labels_count_once(world: World, replayed: Counter[tuple[str, int, bytes]]) -> None:
-    """Each instance with a prediction and a label is an outcome, unless the prediction came too late."""
+def _labels_count_once(world: World, replayed: Counter[tuple[str, int, bytes]], rejected: int) -> None:
+    """Each instance with a prediction and a label is an outcome, unless the prediction came too late.
+
+    A record at which workers were killed may be `rejected` though it is not to blame.
+    """
     outcomes: dict[tuple[str, str, str], int] = {}
     late: dict[tuple[str, str], int] = {}
     for topic, _, value in replayed:
@@ -221,7 +224,7 @@ def _labels_count_once(world: World, replayed: Counter[tuple[str, int, bytes]]) 
     for (stream, model, stage), count in outcomes.items():
         expected = world.plan.outcomes.get((stream, model), 0)
         is_gentle = {fault.kind for fault in world.plan.faults} <= _GENTLE
-        fewer = 0 if is_gentle else late[stream, model]
+        fewer = rejected + (0 if is_gentle else late[stream, model])
         if not expected - fewer <= count <= expected:
             raise _broken(
                 f"{stream}/{model} has {count} outcomes ({stage}), and {late[stream, model]} late predictions: "

@@ -6,19 +6,23 @@ goes without.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from prequential.engine.input import merge
+from prequential.runtime.ingest import reading
 from prequential.runtime.kafka import fetching, transactions
+from prequential.runtime.worker import app as worker_app
 from prequential.runtime.worker import (
     arrivals,
     checkpoint,
     findings,
     isolating,
     journal,
+    merging,
     publisher,
-    recovery,
     runner,
     snapshots,
 )
@@ -364,4 +368,49 @@ def ready_after_recovery(replace: Replace) -> None:
     replace(runner.ShardRunner, "_restore", early)
 
 
-_ = recovery
+# ---- lost shards, groups
+
+
+@_safeguard
+def lost_shards_are_opened_again(replace: Replace) -> None:
+    """A worker whose producer is refused does not take the shard again that the group assigns to it."""
+    replace(worker_app.Worker, "_on_lost", lambda self, partition, why: None)
+
+
+@_safeguard
+def all_records_of_an_entry(replace: Replace) -> None:
+    """A successor follows an entry as soon as any record of it has arrived."""
+    replace(merge.Merge, "covers", lambda self, vector: True)
+
+
+@_safeguard
+def membership_in_transactions(replace: Replace) -> None:
+    """Offsets in a transaction do not say with which membership their records were read."""
+    write = transactions.GroupTransactions.write
+
+    def anonymous(
+        self: Any, messages: Any, offsets: Any, membership: bytes, notes: Any = None
+    ) -> None:
+        nobody = membership[:7] + (-1).to_bytes(4, sys.byteorder, signed=True)
+        group = membership[11:].partition(b"\0")[0]
+        write(self, messages, offsets, nobody + group + b"\0", notes)
+
+    replace(transactions.GroupTransactions, "write", anonymous)
+
+
+@_safeguard
+def settled_offsets_of_sources(replace: Replace) -> None:
+    """`ingest` takes committed offsets that an open transaction of another process is about to change."""
+    committed = reading.SourceFetcher.committed
+
+    def unsettled(self: Any, partitions: Any) -> Any:
+        self._member._is_committed = False
+        return committed(self, partitions)
+
+    replace(reading.SourceFetcher, "committed", unsettled)
+
+
+@_safeguard
+def moments_of_merged_messages(replace: Replace) -> None:
+    """Whoever merges does not commit up to which moment messages are published."""
+    replace(merging, "text_of", lambda moments, wide: "")
