@@ -1,4 +1,4 @@
-"""How many seeds it takes to find each safeguard that is switched off: `python -m tests.simulation.finding`."""
+"""How many seeds it takes to find each safeguard that is switched off (`make safeguards`)."""
 
 from __future__ import annotations
 

@@ -42,6 +42,7 @@ def check(world: World) -> None:
     _nothing_failed(world)
     published = _published(world)
     _each_once(published)
+    _plain_repeats_are_copies(world)
     _journal_counts(world)
     _ingested_once(world)
     _as_replayed(world, published)
@@ -102,6 +103,19 @@ def _each_once(published: Counter[tuple[str, int, bytes]]) -> None:
         ids[key] = value
 
 
+def _plain_repeats_are_copies(world: World) -> None:
+    """Who also reads what is not committed may see a message again, with the same content."""
+    contents: dict[tuple[str, str], bytes] = {}
+    for topic in OUTPUTS:
+        for log in world.cluster.topics.get(world.config.kafka.topic(topic), []):
+            for entry in log.read(0, log.end, committed=False):
+                value = entry.record.value
+                message = json.loads(value)
+                key = topic, f"{message['id']} {message.get('revision', '')}"
+                if contents.setdefault(key, value) != value:
+                    raise _broken(f"{topic}: plain readers see two contents of one id: {value[:300]!r}")
+
+
 def _ingested_once(world: World) -> None:
     """Each record of the source is one label."""
     if not world.plan.ingests:
@@ -111,9 +125,13 @@ def _ingested_once(world: World) -> None:
         for log in world.cluster.topics[SOURCE]
         for entry in log.read(0, log.end, committed=True)
     )
-    labels = Counter(json.loads(entry.record.value)["instance_id"] for _, entry in _committed(world, "labels"))
+    labels = Counter(
+        json.loads(entry.record.value)["instance_id"] for _, entry in _committed(world, "labels")
+    )
     if sources != labels:
-        raise _broken(f"ingest has lost {dict(sources - labels)}, and written too often {dict(labels - sources)}")
+        raise _broken(
+            f"ingest has lost {dict(sources - labels)}, and written too often {dict(labels - sources)}"
+        )
 
 
 def _journal_counts(world: World) -> None:
@@ -227,7 +245,7 @@ def _labels_count_once(world: World, replayed: Counter[tuple[str, int, bytes]], 
         fewer = rejected + (0 if is_gentle else late[stream, model])
         if not expected - fewer <= count <= expected:
             raise _broken(
-                f"{stream}/{model} has {count} outcomes ({stage}), and {late[stream, model]} late predictions: "
+                f"{stream}/{model} has {count} outcomes ({stage}), {late[stream, model]} late predictions: "
                 f"expected {expected}"
             )
     silent = {key for key, count in world.plan.outcomes.items() if count} - {key[:2] for key in outcomes}

@@ -388,9 +388,7 @@ def membership_in_transactions(replace: Replace) -> None:
     """Offsets in a transaction do not say with which membership their records were read."""
     write = transactions.GroupTransactions.write
 
-    def anonymous(
-        self: Any, messages: Any, offsets: Any, membership: bytes, notes: Any = None
-    ) -> None:
+    def anonymous(self: Any, messages: Any, offsets: Any, membership: bytes, notes: Any = None) -> None:
         nobody = membership[:7] + (-1).to_bytes(4, sys.byteorder, signed=True)
         group = membership[11:].partition(b"\0")[0]
         write(self, messages, offsets, nobody + group + b"\0", notes)

@@ -86,14 +86,15 @@ class Run:
         self._members: dict[int, Any] = {}
         self._assignments: dict[int, list[tuple[str, int]]] = {}
         self._numbers = 0
+        self._readers: list[Any] = []
 
     def run(self, steps: Sequence[Step]) -> list[Any]:
         """Do all steps; returns what was answered."""
         for step in steps:
             answer = getattr(self, "_" + step.action.replace(" ", "_"))(step)
             self.answers.append((str(step), answer, self._seen(step)))
-        for member in self._members.values():
-            member.close()
+        for client in (*self._members.values(), *self._readers):
+            client.close()
         return self.answers
 
     # ---- producers
@@ -200,7 +201,7 @@ class Run:
         stable = 0
         while self._library.monotonic() < until and stable < 20:
             for member in self._members.values():
-                member.poll(0.02)
+                member.poll(0.01)
             parts = [part for own in self._assignments.values() for part in own]
             is_agreed = len(self._assignments) == len(self._members) and (
                 not self._members or sorted(parts) == [(self._name, number) for number in range(PARTITIONS)]
@@ -212,19 +213,21 @@ class Run:
 
     def _seen(self, step: Step) -> Any:
         """What readers see: values and limits of each partition, by isolation; and the group's offsets."""
-        if step.action in ("commit", "abort", "take over", "outlive"):
-            self._library.sleep(0.3)  # markers follow the answer
-        seen = []
-        for isolation in ("read_committed", "read_uncommitted"):
-            consumer = self._library.consumer({
-                **self._library.settings, "group.id": "reader", "isolation.level": isolation,
-                "enable.partition.eof": True, "auto.offset.reset": "earliest", "log_level": 0,
-                "enable.auto.commit": False,
-            })  # fmt: skip
-            for partition in range(PARTITIONS):
-                seen.append(self._partition(consumer, partition))
-            consumer.close()
-        return seen
+        if step.action not in ("commit", "abort", "take over", "outlive"):
+            return None
+        self._library.sleep(0.3)  # markers follow the answer
+        if not self._readers:
+            self._readers = [self._reader(isolation) for isolation in ("read_committed", "read_uncommitted")]
+        return [
+            self._partition(reader, partition) for reader in self._readers for partition in range(PARTITIONS)
+        ]
+
+    def _reader(self, isolation: str) -> Any:
+        return self._library.consumer({
+            **self._library.settings, "group.id": "reader", "isolation.level": isolation,
+            "enable.partition.eof": True, "auto.offset.reset": "earliest", "log_level": 0,
+            "enable.auto.commit": False, "fetch.wait.max.ms": 20,
+        })  # fmt: skip
 
     def _partition(self, consumer: Any, partition: int) -> Any:
         part = TopicPartition(self._name, partition, 0)

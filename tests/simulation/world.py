@@ -457,7 +457,7 @@ class World:
         return bool(ends) and ends[0] is None
 
     async def _stray(self, fault: Fault) -> None:
-        """A second process takes a shard's transactional id, as a worker does that the group has assigned it."""
+        """A second process takes a shard's transactional id, as a worker does to which it is assigned."""
         name = f"{self.config.group}-shard-{fault.worker % self.config.kafka.partitions}"
         self.cluster.init_producer(name, 12_000)
 
@@ -495,7 +495,9 @@ class World:
     async def _has_settled(self) -> bool:
         """Whether all records are evaluated and published, each shard by one worker, and all are ready."""
         alive = [worker for worker in self.workers.values() if worker.is_alive]
-        if len(alive) < self.plan.workers + self.plan.ingests or any(worker.process.is_stopping for worker in alive):
+        if len(alive) < self.plan.workers + self.plan.ingests or any(
+            worker.process.is_stopping for worker in alive
+        ):
             return False
         if not self._has_ingested():
             return False
@@ -512,7 +514,8 @@ class World:
         """Whether `ingest` has taken all records of its source."""
         committed = self.cluster.group(self.config.ingest_group).offsets
         return all(
-            committed.get((SOURCE, log.number), (0, ""))[0] >= max((row.offset + 1 for row in rows), default=0)
+            committed.get((SOURCE, log.number), (0, ""))[0]
+            >= max((row.offset + 1 for row in rows), default=0)
             for log in self.cluster.topics.get(SOURCE, [])
             for rows in [log.read(0, log.end, committed=True)]
         )

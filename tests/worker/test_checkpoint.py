@@ -1,4 +1,4 @@
-"""The checkpoint procedure cut at every one of its effects: what was published is whole, and once."""
+"""Lives of a shard without a broker; its checkpoints when a publication is refused."""
 
 from __future__ import annotations
 
@@ -61,9 +61,6 @@ CONFIG = Config(
 )
 
 HANGS = 30.0
-
-#: Each place is tried so often: what runs beside what, and the order of records, differ.
-_TIMES = scaled(1, 4)
 
 
 class Killed(BaseException):
@@ -224,13 +221,13 @@ class FakeFetcher:
         return inf
 
 
-async def live(life: Life, topics: list[list[Message]], rng: random.Random, *, stops: bool = False) -> bool:
-    """Whether it lived until everything was published (or `stops` in the middle), with a last snapshot."""
+async def live(life: Life, topics: list[list[Message]], rng: random.Random) -> bool:
+    """Whether it lived until everything was published, with a last snapshot."""
     fetcher = FakeFetcher()
     runner = ShardRunner(CONFIG, 0, fetcher, TopicsOrigin(1), rebuild=False, on_lost=lambda *_: None)  # type: ignore[arg-type]
 
     async def in_thread(call: Callable[..., Any], *args: Any) -> Any:
-        await asyncio.sleep(0.01 if stops else 0)
+        await asyncio.sleep(0)
         publishes = call in (runner.checkpoint._publish, runner._publisher.publish)
         result = call(*args) if publishes else life.counted(call, *args)
         await asyncio.sleep(0)
@@ -256,12 +253,8 @@ async def live(life: Life, topics: list[list[Message]], rng: random.Random, *, s
         await asyncio.sleep(0)
         if runner.shard.merge.vector == totals and runner.published:
             break
-        if stops and not runner.recovering and runner.shard.merge.vector > [5, 5, 5] and rng.random() < 0.1:
-            break
         if rng.random() < 0.4:  # nothing comes for a while
             await asyncio.sleep(0.005)
-        if stops:  # as slowly as records come, and as the broker answers
-            await asyncio.sleep(0.003)
     try:
         if task.done():
             task.result()
@@ -310,17 +303,15 @@ def lives(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[bool, int]]:
     topics = said()
     seeds = count()
 
-    def run(
-        log: Log, awaits: int | None, after: bool, stops: bool = False, refused: bool = False
-    ) -> tuple[bool, int]:
+    def run(log: Log, awaits: int | None, after: bool, refused: bool = False) -> tuple[bool, int]:
         life = Life(log, awaits, after, refused)
         monkeypatch.setattr(runner_module, "Publisher", life.publisher)
         monkeypatch.setattr(runner_module, "read_known", log.known)
         # Small rounds, each published.
-        monkeypatch.setattr(round_pace, "_PAUSE_SECONDS", 0.01 if stops else 0.0)
+        monkeypatch.setattr(round_pace, "_PAUSE_SECONDS", 0.0)
         rng = random.Random(next(seeds))
         monkeypatch.setattr(silences, "SilenceTimer", lambda config: SometimesSilent(rng))
-        survived = asyncio.run(asyncio.wait_for(live(life, topics, rng, stops=stops), HANGS))
+        survived = asyncio.run(asyncio.wait_for(live(life, topics, rng), HANGS))
         return survived, life.used
 
     return run
@@ -335,30 +326,6 @@ def assert_whole_and_once(log: Log, topics: list[list[Message]]) -> None:
     log.silences = sum(isinstance(entry.note, Idle) for entry in journal_of(log))
     vectors = [vector for record in log.topics[JOURNAL] for vector in decode_entry(record.value).vectors]
     assert list(map(place_of, topics, vectors[-1])) == list(map(len, topics))
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_cut_at_every_effect(lives: Callable[..., tuple[bool, int]], after: bool) -> None:
-    """One life is cut, the next one goes on to the end; then the same with a second cut."""
-    topics = said()
-    survived, awaits = lives(Log(), None, after)
-    assert survived
-    assert awaits > 10
-    outcomes = Counter()  # type: ignore[var-annotated]
-    repeats = silences = 0
-    for place in _TIMES * list(range(1, awaits + 1)):
-        log = Log()
-        survived, _ = lives(log, place, after)
-        outcomes[survived] += 1
-        for further in (place // 2 + 1, None):
-            survived, _ = lives(log, further, after)
-        assert survived
-        assert_whole_and_once(log, topics)
-        repeats += log.repeats
-        silences += log.silences
-    assert outcomes[False] > 10
-    assert silences > 5
-    assert after or repeats > 10
 
 
 def test_a_snapshot_has_nothing_that_could_not_be_published(lives: Callable[..., tuple[bool, int]]) -> None:
@@ -376,14 +343,3 @@ def test_a_snapshot_has_nothing_that_could_not_be_published(lives: Callable[...,
         assert survived
         assert_whole_and_once(log, topics)
     assert refused > 5
-
-
-def test_stopped_in_the_middle_of_it(lives: Callable[..., tuple[bool, int]]) -> None:
-    """SIGTERM under flow: a round may be due while the last commit runs. The successor takes the rest."""
-    topics = said()
-    for _ in range(scaled(8, 40)):
-        log = Log()
-        for stops in (True, True, False):
-            survived, _ = lives(log, None, False, stops)
-            assert survived
-        assert_whole_and_once(log, topics)
