@@ -20,8 +20,8 @@ DEPLOY = ROOT / "deploy"
 #: What the image and the feeder's image hold, and what their packages are built with.
 IMAGE, FEEDER, BUILD = (DEPLOY / f"requirements{part}.txt" for part in ("", "-feeder", "-build"))
 
-#: Of our extras, what the image holds: all formats that `prequential ingest` reads.
-EXTRAS = ("ingest",)
+#: Of our extras, what the image holds: what the commands that run in a cluster need.
+EXTRAS = ("files", "ingest", "mcp", "otlp")
 
 #: What the feeder's models are of, beside the program.
 FEEDER_NEEDS = ("river>=0.21",)

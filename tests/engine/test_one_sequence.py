@@ -114,10 +114,15 @@ def assert_equal(ours: Sequence[Any], both: Sequence[Any]) -> int:
         elif INITIAL not in key:
             own = mine.get(key, [])
             same = [one.pop("same", None) for one in own]
+            initial = theirs.get(_with_stage(key, INITIAL), []) if FINAL in key else []
+            for one, other, is_same in zip(initial, all_of, same):
+                # What is the same has the bound of first predictions, which `final` alone lacks once a model
+                # has predicted an instance again that has no outcome yet.
+                if is_same and "disagreement" in one:
+                    other["disagreement"] = one["disagreement"]
             assert own == all_of, key
             count = sum(map(bool, same))
             assert same == [[INITIAL]] * count + [None] * (len(own) - count)
-            initial = theirs.get(_with_stage(key, INITIAL), []) if FINAL in key else []
             for one, other in zip(initial[:count], own[:count], strict=True):
                 # Only `final` has a `reference`, and perhaps `cluster`.
                 told = {name: value for name, value in other.items() if name != "reference"}
