@@ -214,7 +214,8 @@ def test_each_other_key_is_explained() -> None:
 def _takes_durations() -> Iterator[str]:
     sections: dict[str, Any] = {
         "": keys.STREAM, "emit.": keys.EMIT, "worker.": keys.WORKER,
-        "kafka.": keys.KAFKA, "limits.": keys.LIMITS, "http.": keys.HTTP, "notify.": keys.NOTIFY,
+        "kafka.": keys.KAFKA, "limits.": keys.LIMITS, "http.": keys.HTTP,
+        "notify.": keys.NOTIFY, "otlp.": keys.OTLP,
     }  # fmt: skip
     for section, parsers in sections.items():
         for key, parser in parsers.items():
