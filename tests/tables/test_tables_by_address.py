@@ -11,7 +11,7 @@ import pytest
 from numba.core import types
 from numba.core.errors import NumbaNotImplementedError
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, as_records, inner, records
-from prequential.engine.compiled.tables_by_address import Tables
+from prequential.engine.compiled.tables_by_address import TablesByAddress
 
 pytestmark = pytest.mark.skipif(not hasattr(inner(lambda: None), "py_func"), reason="loops are plain Python")
 
@@ -90,7 +90,7 @@ def test_a_loop_reads_and_writes_nested_tables_as_python_does(counts_references:
         parts = zip(got, expected) if isinstance(got, Columns) else [(got, expected)]
         for column, same in parts:
             np.testing.assert_array_equal(column, same)
-    assert isinstance(loop.signatures[0][0], Tables)
+    assert isinstance(loop.signatures[0][0], TablesByAddress)
 
 
 def test_views_with_gaps_are_read_by_their_strides() -> None:
@@ -156,5 +156,5 @@ def test_tuples_of_others_keep_their_types() -> None:
 
     assert type(numba.typeof(Theirs(np.zeros(1, np.int64), np.zeros(1)))) is types.NamedTuple
     assert type(numba.typeof((np.zeros(1, np.int64), np.zeros(1)))) is types.Tuple
-    assert isinstance(numba.typeof(columns(1, 0)), Tables)
+    assert isinstance(numba.typeof(columns(1, 0)), TablesByAddress)
     assert type(numba.typeof(as_records(np.zeros(1, [("number", "<i8")])))) is types.Array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,13 +24,18 @@ def forget(storage: ArchiveStorage, prefix: str, identifier: str) -> dict[str, i
     changed: dict[str, int] = {}
     with ArchiveWriter(storage, prefix):
         for folder, without in _CHANGES.items():
-            for day in storage.folders(folder):
-                for file in storage.files(f"{folder}/{day}"):
-                    path = f"{folder}/{day}/{file.name}"
-                    count = _replace(storage, path, without, identifier) if path.endswith(".parquet") else 0
-                    if count:
-                        changed[folder] = changed.get(folder, 0) + count
+            count = sum(_replace(storage, path, without, identifier) for path in _tables_of(storage, folder))
+            if count:
+                changed[folder] = count
     return changed
+
+
+def _tables_of(storage: ArchiveStorage, folder: str) -> Iterator[str]:
+    """The paths of a folder's tables, of all days."""
+    for day in storage.folders(folder):
+        for file in storage.files(f"{folder}/{day}"):
+            if file.name.endswith(".parquet"):
+                yield f"{folder}/{day}/{file.name}"
 
 
 def _replace(

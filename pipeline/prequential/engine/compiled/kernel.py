@@ -19,7 +19,7 @@ from numba import njit, types
 from prequential.engine.compiled.calls import with_bounds
 from prequential.engine.compiled.libraries import Allocating, LibraryPart, Whole
 from prequential.engine.compiled.loopcache import keep
-from prequential.engine.compiled.tables_by_address import Tables  # noqa: F401  (registers the type)
+from prequential.engine.compiled.tables_by_address import TablesByAddress  # noqa: F401  (registers the type)
 
 Ints = npt.NDArray[np.int64]
 Ints32 = npt.NDArray[np.int32]

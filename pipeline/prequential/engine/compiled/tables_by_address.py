@@ -34,26 +34,26 @@ _WORD = 8
 _WORDS_BEFORE_SHAPE = 5
 
 
-class Tables(types.NamedTuple):
+class TablesByAddress(types.NamedTuple):
     """numba's type of a NamedTuple of arrays, or of such NamedTuples, that Python passes to a loop."""
 
 
 @typeof_impl.register(tuple)
 def _type_of_tuple(value: Any, context: Any) -> Any:
-    """The type of a tuple: for this package's NamedTuples of arrays alone, `Tables`."""
+    """The type of a tuple: for this package's NamedTuples of arrays alone, `TablesByAddress`."""
     kind: Any = _typeof_tuple(value, context)  # type: ignore[no-untyped-call]
     own = type(value).__module__.partition(".")[0] == "prequential"
     is_named: bool = isinstance(kind, types.BaseNamedTuple)
     if own and is_named and len(kind) and all(map(_is_laid_out, kind)):
-        return Tables(tuple(kind), kind.instance_class)  # type: ignore[no-untyped-call]
+        return TablesByAddress(tuple(kind), kind.instance_class)  # type: ignore[no-untyped-call]
     return kind
 
 
 def _is_laid_out(kind: Any) -> bool:
-    return isinstance(kind, (types.Array, Tables))
+    return isinstance(kind, (types.Array, TablesByAddress))
 
 
-@register_default(Tables)
+@register_default(TablesByAddress)
 class _Address(models.PrimitiveModel):
     """The address of the arrays' descriptions."""
 
@@ -63,7 +63,7 @@ class _Address(models.PrimitiveModel):
 
 def _size(kind: Any) -> int:
     """Number of bytes that a table or an array's description takes."""
-    if isinstance(kind, Tables):
+    if isinstance(kind, TablesByAddress):
         return sum(map(_size, kind))
     return _WORD * (_WORDS_BEFORE_SHAPE + 2 * kind.ndim)
 
@@ -76,7 +76,7 @@ def _item(context: Any, builder: Any, kind: Any, address: Any, index: int) -> An
     """The item of a table: the address of an inner table, or an array."""
     before = sum(_size(item) for item in tuple(kind)[:index])
     place, item = _moved(builder, address, before), kind[index]
-    return place if isinstance(item, Tables) else _array(context, builder, item, place)
+    return place if isinstance(item, TablesByAddress) else _array(context, builder, item, place)
 
 
 def _array(context: Any, builder: Any, kind: Any, place: Any) -> Any:
@@ -111,21 +111,21 @@ def _array(context: Any, builder: Any, kind: Any, place: Any) -> Any:
     return array._getvalue()
 
 
-@imputils.lower_getattr_generic(Tables)  # type: ignore[untyped-decorator]
+@imputils.lower_getattr_generic(TablesByAddress)  # type: ignore[untyped-decorator]
 def _field(context: Any, builder: Any, kind: Any, address: Any, name: str) -> Any:
     index = kind.fields.index(name)
     item = _item(context, builder, kind, address, index)
     return imputils.impl_ret_borrowed(context, builder, kind[index], item)
 
 
-@extending.lower_builtin("static_getitem", Tables, types.IntegerLiteral)  # type: ignore[untyped-decorator]
+@extending.lower_builtin("static_getitem", TablesByAddress, types.IntegerLiteral)  # type: ignore[untyped-decorator]
 def _item_by_position(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     kind, (address, index) = signature.args[0], args
     item = _item(context, builder, kind, address, index)
     return imputils.impl_ret_borrowed(context, builder, signature.return_type, item)
 
 
-@extending.unbox(Tables)  # type: ignore[untyped-decorator]
+@extending.unbox(TablesByAddress)  # type: ignore[untyped-decorator]
 def _lay_out(kind: Any, value: Any, call: Any) -> Any:
     """Describe a table's arrays in memory that lasts as long as the call."""
     builder = call.builder
@@ -141,7 +141,7 @@ def _lay_out(kind: Any, value: Any, call: Any) -> Any:
     def describe(table: Any, kind: Any, place: int) -> None:
         for index, item in enumerate(kind):
             part = call.pyapi.tuple_getitem(table, index)
-            if isinstance(item, Tables):
+            if isinstance(item, TablesByAddress):
                 describe(part, item, place)
             else:
                 adapted = adapt(part, _moved(builder, memory, place))
@@ -168,7 +168,7 @@ def _lay_out(kind: Any, value: Any, call: Any) -> Any:
     )
 
 
-@extending.box(Tables)  # type: ignore[untyped-decorator]
+@extending.box(TablesByAddress)  # type: ignore[untyped-decorator]
 def _refuse_to_return(kind: Any, address: Any, call: Any) -> Any:
     """Refuse to return a table: when Python would get it, nothing keeps what it was laid out from."""
     raise NumbaNotImplementedError(f"{kind}: a loop changes tables in place, and returns numbers")

@@ -441,17 +441,10 @@ class Merged:
         missing = self.names.without_pair((model, against))
         outcomes = _outcomes(results)
         config = self._config
-        same = (
-            results[0].same
-            if stage == FINAL and all(compared.same == results[0].same for compared in results)
-            else []
-        )
-        numbers = (
-            outcomes,
-            sum(compared.revisions for compared in results),
-            is_parted(stage, same),
-            *self._loss,
-        )
+        are_alike = all(compared.same == results[0].same for compared in results)
+        same = results[0].same if stage == FINAL and are_alike else []
+        revisions = sum(compared.revisions for compared in results)
+        numbers = outcomes, revisions, is_parted(stage, same), *self._loss
         disagreement = None
         if predicted and segment is None:
             once = all(part.once for part in predicted)
@@ -461,40 +454,16 @@ class Merged:
         if not outcomes:
             ts = max((part.ts for part in predicted), default=0)
         for estimator in self._estimators:
-            memory, parameter = parse_estimator(estimator)
-            memories = [
-                (time, values if compared.model == model else _swapped(values, counted=compared.counted))
-                for compared in results for name, time, values in compared.memories if name == estimator
-            ]  # fmt: skip
-            newest = max(time for time, _ in memories)
-            cells = np.zeros(len(memories[0][1]))
-            for time, values in memories:
-                cells += np.array(values) * memory.weight_left(parameter, 0, newest - time)
-            whole = memory.whole
-            measures, why = np.zeros((1, len(OF_PAIRS))), np.zeros((1, len(OF_PAIRS)), dtype=np.int64)
-            if results[0].counted:
-                measuring.from_counts(cells[None], whole, measures, why)
-                n = float(cells.sum())
-            else:
-                measuring.from_sums(cells[None], measures, why)
-                n = float(cells[-1])
-            statistics = dict(zip(OF_PAIRS, zip(measures[0].tolist(), why[0].tolist())))
+            statistics = _statistics_of(results, estimator, model)
+            whole = statistics.whole
             counts = (OF_PAIRS[measuring.N01], OF_PAIRS[measuring.N10]) if whole else ()
             subject = self._name, ALL_PARTITIONS, model, against, segment, stage, estimator
             message = Comparison(
                 identity(*subject, loss, *numbers), *subject, loss,
-                int(n) if whole else n, outcomes, ts,
-                {
-                    name: int(value) if name in counts else value
-                    for name, (value, reason) in statistics.items() if reason == DEFINED
-                },
-                {
-                    name: REASONS[reason]
-                    for name, (_, reason) in statistics.items() if reason not in (DEFINED, measuring.ABSENT)
-                },
-                None, config.compare_level if outcomes else None,
-                max(compared.pairs for compared in results), BY_PARTITION, None,
-                config.digest,
+                int(statistics.n) if whole else statistics.n, outcomes, ts,
+                {name: int(value) if name in counts else value for name, value in statistics.values.items()},
+                statistics.undefined, None, config.compare_level if outcomes else None,
+                max(compared.pairs for compared in results), BY_PARTITION, None, config.digest,
             )  # fmt: skip
             if disagreement is not None:
                 message.disagreement = disagreement
@@ -502,12 +471,60 @@ class Merged:
                 message.same = same
             if missing:
                 message.missing_partitions = missing
-            if statistics[OF_PAIRS[measuring.MCNEMAR]][1] == DEFINED:
-                p, absent = statistics[OF_PAIRS[measuring.P_VALUE]]
-                statistic = abs(statistics[OF_PAIRS[measuring.MCNEMAR]][0])
-                level = config.mcnemar_level
-                message.significant = p < level if not absent else statistic > measuring.threshold(level)
+            if statistics.mcnemar is not None:
+                message.significant = statistics.is_significant(config.mcnemar_level)
             yield Encoded(COMPARISONS, self._name, encode(message))
+
+
+class _PairStatistics(NamedTuple):
+    """A pair's statistics by one estimator, of all partitions together."""
+
+    n: float
+    whole: bool  # whether `n` and the counts of errors are numbers of outcomes
+    values: dict[str, float]  # the defined ones, by name
+    undefined: dict[str, str]  # why the others aren't, by name
+
+    @property
+    def mcnemar(self) -> float | None:
+        """McNemar's statistic; None: it is undefined."""
+        return self.values.get(OF_PAIRS[measuring.MCNEMAR])
+
+    def is_significant(self, level: float) -> bool:
+        """Whether McNemar's test rejects at this level; by the exact test where it is defined."""
+        p = self.values.get(OF_PAIRS[measuring.P_VALUE])
+        return p < level if p is not None else abs(self.mcnemar or 0.0) > measuring.threshold(level)
+
+
+def _statistics_of(results: Sequence[Compared], estimator: str, model: str) -> _PairStatistics:
+    """A pair's statistics by an estimator: its memories of all partitions added up, as of the newest.
+
+    `model` is the pair's A; partitions may have it as B.
+    """
+    memory, parameter = parse_estimator(estimator)
+    memories = [
+        (time, values if compared.model == model else _swapped(values, counted=compared.counted))
+        for compared in results for name, time, values in compared.memories if name == estimator
+    ]  # fmt: skip
+    newest = max(time for time, _ in memories)
+    cells = np.zeros(len(memories[0][1]))
+    for time, values in memories:
+        cells += np.array(values) * memory.weight_left(parameter, 0, newest - time)
+    measures, why = np.zeros((1, len(OF_PAIRS))), np.zeros((1, len(OF_PAIRS)), dtype=np.int64)
+    if results[0].counted:
+        measuring.from_counts(cells[None], memory.whole, measures, why)
+        n = float(cells.sum())
+    else:
+        measuring.from_sums(cells[None], measures, why)
+        n = float(cells[-1])
+    values, reasons = measures[0].tolist(), why[0].tolist()
+    return _PairStatistics(
+        n, memory.whole,
+        {name: value for name, value, reason in zip(OF_PAIRS, values, reasons) if reason == DEFINED},
+        {
+            name: REASONS[reason] for name, reason in zip(OF_PAIRS, reasons)
+            if reason not in (DEFINED, measuring.ABSENT)
+        },
+    )  # fmt: skip
 
 
 def _swapped(values: Sequence[float], *, counted: bool) -> list[float]:

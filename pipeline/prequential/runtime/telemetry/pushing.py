@@ -52,7 +52,7 @@ class _LastWords(logging.Handler):
         self.text = record.getMessage()
 
 
-class Signal:
+class PushedSignal:
     """Metrics or events: whether their last push succeeded, when to push again, and how many failed."""
 
     def __init__(self, name: str) -> None:
@@ -108,7 +108,7 @@ class Telemetry:
         self._unsent: list[TelemetryEvent] = []
         self._verdicts = VerdictChanges()
         self.dropped = 0
-        self._signals = {name: Signal(name) for name in (METRICS, "events")}
+        self._signals = {name: PushedSignal(name) for name in (METRICS, "events")}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="otlp")
         self._words = _LastWords()
@@ -205,7 +205,7 @@ class Telemetry:
         }
 
 
-def own_exposition(group: str, signals: Iterable[Signal], dropped: int) -> str:
+def own_exposition(group: str, signals: Iterable[PushedSignal], dropped: int) -> str:
     """Return the metrics of pushing, as text."""
     failed = [(labels(signal=signal.name), signal.failed) for signal in signals]
     return exposition("prequential_otlp_", group, (

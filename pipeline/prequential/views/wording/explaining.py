@@ -39,7 +39,7 @@ class _Period(msgspec.Struct):
     labelled_share: float
 
 
-class _Record(msgspec.Struct):
+class _PeriodRecord(msgspec.Struct):
     finals: int
     mean_error: float | None = None
     coverage: float | None = None
@@ -51,7 +51,7 @@ class _Record(msgspec.Struct):
 class _Estimate(msgspec.Struct):
     value: float
     interval: tuple[float, float] | None = None
-    record: _Record | None = None
+    record: _PeriodRecord | None = None
 
 
 class _Expected(msgspec.Struct):
