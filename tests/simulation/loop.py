@@ -91,9 +91,10 @@ class Process:
             return
         self.is_alive, self.status = False, status
         self.held.clear()
-        self.loop.call_outside(self._reap)
+        self.loop.call_outside(self.reap)
 
-    def _reap(self) -> None:
+    def reap(self) -> None:
+        """Discard all that an ended process would still do."""
         while self.on_end:
             self.on_end.pop()()
         for thread in list(self.threads):
