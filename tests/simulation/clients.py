@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -279,14 +280,13 @@ class Producer(Client):
             own = by_place[place]
             records = [queued[1] for queued in own]
             if self._id is None:
-                offsets = self._asked(lambda: self.cluster.append(place, records), deadline)  # noqa: B023
+                offsets = self._asked(partial(self.cluster.append, place, records), deadline)
             else:
                 self._add(place, deadline)
                 batch = next(self._batches)
-                code, offsets = self._asked(
-                    lambda: self.cluster.produce(self._present, self._epoch, place, batch, records),  # noqa: B023
-                    deadline,
-                )
+                # What is sent stays as it is, though it may arrive when the next batch is under way.
+                send = partial(self.cluster.produce, self._present, self._epoch, place, batch, records)
+                code, offsets = self._asked(send, deadline)
                 if code and code != KafkaError.INVALID_PRODUCER_EPOCH:
                     code = KafkaError._INCONSISTENT  # the message failed, and the transaction with it
                 self._judge(code)

@@ -94,7 +94,8 @@ def plan_of(seed: int) -> Plan:
     )  # fmt: skip
     seconds = rng.choice([6.0, 12.0, 20.0])
     streams = [*wide, *(f"s-{number}" for number in range(rng.choice([1, 2, 3])))]
-    sends, outcomes = _sends(rng, streams, seconds)
+    is_quick = random.Random(f"quick {seed}").random() < 0.2  # labels follow predictions at once
+    sends, outcomes = _sends(rng, streams, seconds, is_quick)
     if ingests:
         sends = [send._replace(topic=SOURCE) if send.topic == "labels" else send for send in sends]
     programs = [*range(max(2, workers)), *(INGESTS + number for number in range(ingests))]
@@ -166,7 +167,7 @@ def _worker(rng: random.Random) -> WorkerConfig:
 
 
 def _sends(
-    rng: random.Random, streams: Sequence[str], seconds: float
+    rng: random.Random, streams: Sequence[str], seconds: float, is_quick: bool
 ) -> tuple[list[Send], dict[tuple[str, str], int]]:
     """Instances, predictions of two models, and labels; some come twice, some in transactions."""
     sends: list[Send] = []
@@ -181,6 +182,8 @@ def _sends(
             begins = rng.choice(bursts) + rng.random() * 0.4
         truth = rng.choice("ab")
         label_at = begins + 1.0 + rng.random() * (0.4 if bursts else seconds * 0.2)
+        if is_quick:
+            label_at = begins + 0.11 + 0.02 * (label_at - begins)
 
         key = key_of(stream, f"i{number:03}", {_WIDE})
 
