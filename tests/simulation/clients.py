@@ -801,7 +801,7 @@ class AdminClient(Client):
     def create_partitions(self, new_partitions: Sequence[Any], **_: Any) -> dict[str, _Answer]:
         """Add partitions."""
         for new in new_partitions:
-            self.request(lambda: self.cluster.grow(new.topic, new.new_total_count), 30.0)  # noqa: B023
+            self.request(partial(self.cluster.grow, new.topic, new.new_total_count), 30.0)
         return {new.topic: _Answer(None) for new in new_partitions}
 
     def list_offsets(
