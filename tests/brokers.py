@@ -54,6 +54,12 @@ SINGLE_NODE: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     # Milliseconds (default 6,000): lets a test say how soon a dead member is thrown out.
     "group.min.session.timeout.ms": "500",
+    # The same of groups with the `consumer` protocol, whose members can't say it: all of them have 6 s
+    # (default 45), and heartbeats every second (5).
+    "group.consumer.min.session.timeout.ms": "500",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "1000",
     # Milliseconds (default 10,000) between two looks for abandoned transactions.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     # Milliseconds (default 15,000) between two looks for something to compact, and the bytes

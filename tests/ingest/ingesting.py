@@ -41,6 +41,7 @@ def write_config(folder: Path, kafka: KafkaConfig, ingest: Mapping[str, Any], /,
         "bootstrap_servers": kafka.bootstrap_servers,
         "prefix": kafka.prefix,
         "security": dict(kafka.security),
+        "group_protocol": kafka.group_protocol,
         **sections.pop("kafka", {}),
     }
     worker = {"session_timeout": SESSION, "stop_within": "90s"}

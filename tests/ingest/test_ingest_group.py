@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
@@ -10,10 +11,12 @@ from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
 from ingesting import IngestProcess, create_sources, produce, write_config, written
 from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config
-from prequential.runtime.ingest.reading import Assignment, SourceFetcher, generation_of
+from prequential.runtime.ingest.reading import Assignment, SourceFetcher
+from prequential.runtime.kafka.membership import generation_of
 from prequential.runtime.kafka.transactions import Expelled, GroupTransactions, Outgoing
 from prequential.topics.clients import KafkaConfig, connect
 
+from tests.group_protocols import BOTH
 from tests.worker.processes import HANGS, eventually, read_topic
 
 SOURCE = {"as": "labels", "stream": {"const": "s"}, "instance_id": "value.id", "y_true": "value.truth"}
@@ -41,8 +44,10 @@ class Member:
         return self.assignment
 
 
-def test_a_replaced_member_writes_nothing(cluster: KafkaConfig, tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", BOTH)
+def test_a_replaced_member_writes_nothing(protocol: str, cluster: KafkaConfig, tmp_path: Path) -> None:
     """By the membership of before a rebalance nothing is committed, neither messages nor offsets."""
+    cluster = replace(cluster, group_protocol=protocol)
     topic = create_sources(cluster, log=1)["log"]
     config = load_config(str(write_config(tmp_path, cluster, {topic: SOURCE})))
     message = Outgoing(cluster.topic("labels"), b"s", b"{}", None, 0)
@@ -67,7 +72,8 @@ def test_a_replaced_member_writes_nothing(cluster: KafkaConfig, tmp_path: Path) 
     assert successor.fetcher.committed(then.places) == {(topic, 0): 5}
     assert len(read_topic(cluster, "labels")) == 1
     owner = former if former.assignment and former.assignment.places else successor
-    writer.write([message], {(topic, 0): 9}, owner.await_assignment(former, successor).metadata)
+    assignment = owner.await_assignment(former, successor)
+    writer.write([message], {(topic, 0): 9}, owner.fetcher.membership(assignment))
     eventually("it is out", lambda: len(read_topic(cluster, "labels")) == 2)
     for member in (former, successor):
         member.fetcher.stop()

@@ -7,15 +7,17 @@ import random
 import time
 from collections import Counter, defaultdict
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ingesting import IngestProcess, create_sources, headers, produce, write_config, written
-from prequential.topics.clients import KafkaConfig
+from prequential.topics.clients import CLASSIC, CONSUMER, KafkaConfig
 from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import DEAD_LETTERS
 
+from tests.group_protocols import BOTH_AT_NIGHT
 from tests.nightly import scaled
 from tests.worker.processes import HANGS, eventually, read_topic
 
@@ -33,7 +35,7 @@ STRIKES, PAUSE = scaled(4, 8), 1.0
 
 #: Every so many strikes a process stands still for so many seconds, until the group has missed it, and goes
 #: on with what it had in its hands.
-FREEZE_EVERY, FROZEN = 4, 5.0
+FREEZE_EVERY, FROZEN = 4, {CLASSIC: 5.0, CONSUMER: 8.0}
 
 
 def log_record(number: int) -> tuple[bytes, dict[str, Any]]:
@@ -98,8 +100,10 @@ def one_living(running: list[IngestProcess]) -> IngestProcess:
     return alive[0]
 
 
-def test_each_record_once_whoever_is_killed(cluster: KafkaConfig, tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", BOTH_AT_NIGHT)
+def test_each_record_once_whoever_is_killed(protocol: str, cluster: KafkaConfig, tmp_path: Path) -> None:
     """Two processes, nine partitions, struck at random: exactly the plain mapping, in order of the key."""
+    cluster = replace(cluster, group_protocol=protocol)
     topics = create_sources(cluster, log=6, labels=3)
     config = write_config(tmp_path, cluster, {topics["log"]: INGEST, topics["labels"]: LABELS})
     rows = [(b"%d" % n, {"op": "c", "after": {"id": n, "chargeback": n % 2}}) for n in range(LABELLED)]
@@ -119,7 +123,7 @@ def test_each_record_once_whoever_is_killed(cluster: KafkaConfig, tmp_path: Path
             struck = one_living(running)
             if strike % FREEZE_EVERY == FREEZE_EVERY - 1:
                 struck.freeze()
-                time.sleep(FROZEN)
+                time.sleep(FROZEN[protocol])
                 struck.thaw()
                 continue
             running.remove(struck)

@@ -102,6 +102,7 @@ def write_config(folder: Path, kafka: KafkaConfig, url: str, **settings: Any) ->
         "bootstrap_servers": kafka.bootstrap_servers,
         "prefix": kafka.prefix,
         "security": dict(kafka.security),
+        "group_protocol": kafka.group_protocol,
     }
     section = {"url": f"file:{folder / 'url'}", "timeout": "1s", **settings}
     path = folder / "notify.yaml"

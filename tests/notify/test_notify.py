@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from prequential.topics.encoding import encode
 from prequential.topics.producer import RecordProducer
 from test_notify_forms import ALARM, INCIDENT
 
+from tests.group_protocols import BOTH, BOTH_AT_NIGHT
 from tests.worker.processes import HANGS, await_ready, eventually, prequential
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -98,10 +100,12 @@ def test_what_comes_while_it_is_away_is_sent_afterwards(
     assert receiver.requests[0].json["id"] == "a-1"
 
 
+@pytest.mark.parametrize("protocol", BOTH_AT_NIGHT)
 def test_a_killed_process_is_followed_by_one_that_sends_the_same_again(
-    cluster: KafkaConfig, receiver: Receiver, url: str, tmp_path: Path
+    protocol: str, cluster: KafkaConfig, receiver: Receiver, url: str, tmp_path: Path
 ) -> None:
     """It is killed between the request and its answer: nobody knows whether it was taken."""
+    cluster = replace(cluster, group_protocol=protocol)
     receiver.answers = lambda n, request: (0, {}) if n == 1 else (204, {})
     config = write_config(tmp_path, cluster, url, timeout="1m")
     with NotifyProcess(config) as process:
@@ -168,9 +172,11 @@ def test_it_stops_while_a_receiver_is_away(
         eventually("it is sent by the next one", lambda: receiver.ids == ["a-1", "a-1"])
 
 
+@pytest.mark.parametrize("protocol", BOTH)
 def test_partitions_move_while_a_message_waits(
-    cluster: KafkaConfig, receiver: Receiver, url: str, tmp_path: Path
+    protocol: str, cluster: KafkaConfig, receiver: Receiver, url: str, tmp_path: Path
 ) -> None:
+    cluster = replace(cluster, group_protocol=protocol)
     receiver.answers = lambda n, request: (429, {"Retry-After": "8"}) if n == 0 else (200, {})
     config = write_config(tmp_path, cluster, url)
     streams = [f"s{n}" for n in range(12)]  # in all partitions

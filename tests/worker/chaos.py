@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 if __name__ == "__main__":  # pytest does this through conftest.py
@@ -29,7 +30,7 @@ from comparison import (
 )
 from flock import SESSION_SECONDS, Flock
 from prequential.topics.admin import create
-from prequential.topics.clients import KafkaConfig
+from prequential.topics.clients import CLASSIC, GROUP_PROTOCOLS, KafkaConfig
 from prequential.topics.specs import topic_specs
 from processes import HANGS, await_published, write_config
 from schedule import BROKER, plan
@@ -65,7 +66,9 @@ WORKER = {"session_timeout": f"{SESSION_SECONDS:.0f}s", "commit_every": "100ms",
 Tell = Callable[[str], None]
 
 
-def chaos(broker: Broker, folder: Path, seed: int, minutes: float, tell: Tell) -> KafkaConfig:
+def chaos(
+    broker: Broker, folder: Path, seed: int, minutes: float, tell: Tell, protocol: str = CLASSIC
+) -> KafkaConfig:
     """Let a stream go on while its workers are struck, then compare; the topics it was about.
 
     1. New topics, two workers, and a stream of `RATE` records a second.
@@ -80,8 +83,9 @@ def chaos(broker: Broker, folder: Path, seed: int, minutes: float, tell: Tell) -
 
     strikes = plan(seed, minutes, broker.restartable)
     often = ", ".join(f"{n} {what}" for what, n in sorted(Counter(s.what for s in strikes).items()))
-    say(f"seed {seed}, {minutes:g} minutes on {broker.name}: {often}")
-    kafka = broker.config(prefix=f"chaos-{seed}-{time.time_ns():x}.", partitions=PARTITIONS)  # step 1
+    say(f"seed {seed}, {minutes:g} minutes on {broker.name}, protocol {protocol}: {often}")
+    prefix = f"chaos-{seed}-{time.time_ns():x}."
+    kafka = broker.config(prefix=prefix, partitions=PARTITIONS, group_protocol=protocol)  # step 1
     create(kafka, topic_specs(kafka))
     config = write_config(folder, kafka, defaults=DEFAULTS, worker=WORKER)
     stream = spoiled(seed, records(seed, 10**9, STREAMS), STREAMS)
@@ -135,6 +139,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--minutes", type=float, default=10.0, metavar="N", help="default: 10")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="default: 1")
+    parser.add_argument(
+        "--group-protocol", choices=GROUP_PROTOCOLS, default=CLASSIC, help="default: classic"
+    )
     parser.add_argument("--plan", action="store_true", help="only tell what would strike when")
     parser.add_argument(
         "--network", action="store_true",
@@ -149,7 +156,8 @@ def main() -> int:
         print(*plan(args.seed, args.minutes), sep="\n")
         return 0
     with launch("kafka") as broker, tempfile.TemporaryDirectory() as folder:
-        chaos(broker, Path(folder), args.seed, args.minutes, lambda line: print(line, flush=True))
+        tell, protocol = partial(print, flush=True), args.group_protocol
+        chaos(broker, Path(folder), args.seed, args.minutes, tell, protocol)
     return 0
 
 

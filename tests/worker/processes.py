@@ -72,6 +72,7 @@ def write_config(folder: Path, kafka: KafkaConfig, **sections: Any) -> Path:
         "prefix": kafka.prefix,
         "partitions": kafka.partitions,
         "security": dict(kafka.security),
+        "group_protocol": kafka.group_protocol,
     }
     path = folder / "prequential.yaml"
     # Tests run next to each other: each process takes a free port.

@@ -14,6 +14,7 @@ from schedule import ROUND, plan
 from workload import UNUSABLE
 
 from tests.brokers import launch
+from tests.group_protocols import BOTH
 from tests.skipping import or_skip
 
 #: What the run follows from, and for how long it strikes; `make chaos` does it for longer.
@@ -28,12 +29,13 @@ def test_the_plan_has_every_kind_of_strike_twice() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.nightly
-def test_chaos(tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", BOTH)
+def test_chaos(protocol: str, tmp_path: Path) -> None:
     """Its own broker: others would notice the restarts."""
     with or_skip():
         broker = launch("kafka")
     with broker:
-        kafka = chaos(broker, tmp_path, SEED, MINUTES, print)
+        kafka = chaos(broker, tmp_path, SEED, MINUTES, print, protocol)
 
         # The comparison has said so already; these guard it: a test of nothing would pass too.
         metrics = outputs(kafka, "metrics")

@@ -38,8 +38,13 @@ _TEMPORARY = frozenset(
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.NOT_COORDINATOR, KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.UNSTABLE_OFFSET_COMMIT,
+        # Of a member of a group: brokers have raised its epoch, or it joins again.
+        KafkaError.STALE_MEMBER_EPOCH, KafkaError.FENCED_MEMBER_EPOCH, KafkaError.UNKNOWN_MEMBER_ID,
     }
 )  # fmt: skip
+
+#: Kafka's two group protocols: the members of a group divide its partitions, or the brokers do (KIP-848).
+CLASSIC, CONSUMER = GROUP_PROTOCOLS = ("classic", "consumer")
 
 #: Characters that Kafka allows in a topic's name.
 _PREFIX = re.compile(r"[a-zA-Z0-9._-]*")
@@ -68,11 +73,15 @@ class KafkaConfig:
     schema_registry
         Settings of confluent-kafka's Schema Registry client (`url`, `basic.auth.user.info`), with the same
         forms for secrets.
+    group_protocol
+        How workers, `ingest` and `notify` share partitions: `classic`, or `consumer` (KIP-848, brokers from
+        Apache Kafka 4.0 on).
 
     Raises
     ------
     UsageError
-        If there is no server, a number is below 1, or Kafka allows no topic of that prefix.
+        If there is no server, a number is below 1, Kafka allows no topic of that prefix, or there is no such
+        group protocol.
 
     Examples
     --------
@@ -91,6 +100,7 @@ security={'sasl.username': 'me', 'sasl.password': '***'})
     replication: int = 1
     security: Mapping[str, str] = field(default_factory=dict, hash=False)
     schema_registry: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    group_protocol: str = CLASSIC
 
     def __post_init__(self) -> None:
         if not self.bootstrap_servers.strip():
@@ -108,6 +118,10 @@ security={'sasl.username': 'me', 'sasl.password': '***'})
                 f"kafka.prefix is {self.prefix[:64]!r}: expected at most {_MAX_PREFIX} letters, "
                 "digits, dots, underscores and hyphens"
             )
+        if self.group_protocol not in GROUP_PROTOCOLS:
+            raise UsageError(
+                f"kafka.group_protocol is {self.group_protocol!r}: expected {' or '.join(GROUP_PROTOCOLS)}"
+            )
 
     def __repr__(self) -> str:
         security, registry = (
@@ -117,7 +131,8 @@ security={'sasl.username': 'me', 'sasl.password': '***'})
         return redacted(
             f"KafkaConfig(bootstrap_servers={self.bootstrap_servers!r}, prefix={self.prefix!r}, "
             f"partitions={self.partitions!r}, replication={self.replication!r}, security={security!r}"
-            f"{f', schema_registry={registry!r}' if registry else ''})"
+            f"{f', schema_registry={registry!r}' if registry else ''}"
+            f"{'' if self.group_protocol == CLASSIC else f', group_protocol={self.group_protocol!r}'})"
         )
 
     def topic(self, name: str) -> str:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from prequential.configuration.settings.parsing import TEXT, AcceptedValues, expected, integer
+from prequential.configuration.settings.parsing import TEXT, AcceptedValues, expected, integer, one_of
 from prequential.configuration.settings.setting import InDigest, OnChange, Setting
+from prequential.topics.clients import GROUP_PROTOCOLS
 
 
 def _prefix(value: Any) -> str:
@@ -50,6 +51,10 @@ KAFKA: dict[str, Setting] = {
         "kept; it applies to new topics: `prequential topics grow` raises existing ones, with their state",
     ),
     "replication": _declared(integer(1, 1000), "kept; it is of topics that are yet to be created"),
+    "group_protocol": _declared(
+        one_of(GROUP_PROTOCOLS),
+        "kept; each process joins its group by it after its restart, and a group may have members of both",
+    ),
 }
 
 #: By section within it: of each of its keys, which are those of a client.

@@ -174,15 +174,17 @@ class Ingest(served.Served):
             self._written_at = monotonic()
             if opened is None or not pending.offsets:
                 return
+            membership = self._fetcher.membership(opened)
             try:
-                await asyncio.to_thread(
-                    self._writer.write, pending.messages, pending.offsets, opened.metadata
-                )
+                await asyncio.to_thread(self._writer.write, pending.messages, pending.offsets, membership)
             except Expelled as why:
                 log.info("the group has rebalanced: records that weren't committed are read again (%s)", why)
                 if self._opened is opened:  # the callback has not reported the rebalance yet
-                    self._assignment, self._undecided_since = None, monotonic()
                     self._drop()
+                    if self._fetcher.may_keep:
+                        self._take(opened)
+                    else:
+                        self._assignment, self._undecided_since = None, monotonic()
             except Fenced as why:
                 if self._writer.stopping:
                     return

@@ -16,11 +16,19 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.configuration.settings.model import Config
-from prequential.runtime.kafka.fetching import new_fetch_client, new_member
+from prequential.runtime.kafka.fetching import new_fetch_client
+from prequential.runtime.kafka.membership import (
+    EVEN,
+    Membership,
+    cause_of,
+    generation_of,
+    new_member,
+    why_unsupported,
+)
 from prequential.runtime.kafka.rejected import complain
 from prequential.runtime.kafka.transactions import Place
 from prequential.runtime.program import VERSION
-from prequential.topics.clients import is_stranded, is_temporary
+from prequential.topics.clients import CONSUMER, is_stranded, is_temporary
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import refusal, to_join, why_unread
@@ -101,9 +109,6 @@ _LAG_SECONDS = 1.0
 #: (`runtime.kafka.transactions`).
 _COMMITTED_SECONDS = 5.0
 
-#: The start of librdkafka's serialised group metadata: these bytes, then the generation in 32 bits.
-_METADATA, _GENERATION_BYTES = b"CGMDv2:", 4
-
 
 class SourceBatch(NamedTuple):
     """A batch of one partition of a source, as it was fetched."""
@@ -146,17 +151,15 @@ class SourceFetcher:
         self.held = False
         #: Records that were deleted before they were read, by place.
         self.lost: Counter[Place] = Counter()
+        self._membership = Membership(config.kafka.group_protocol, self._on_places)
         self._connect()
 
     def _connect(self) -> None:
         config, kafka = self._config, self._config.kafka
-        settings = {
-            # Round robin over all partitions, so that small topics don't all go to the first member.
-            "partition.assignment.strategy": "roundrobin",
-            # Requests return committed offsets, without those of an open transaction.
-            "isolation.level": "read_committed",
-        }
-        self._member = new_member(kafka, config.ingest_group, config.worker.session_timeout, **settings)
+        # Requests return committed offsets, without those of an open transaction.
+        settings = {"isolation.level": "read_committed"}
+        timeout = config.worker.session_timeout
+        self._member = new_member(kafka, config.ingest_group, timeout, EVEN, **settings)
         self._reader = new_fetch_client(kafka, config.ingest_group)
         #: Next offsets of the partitions that are read, and high watermarks.
         self.positions: dict[Place, int] = {}
@@ -212,22 +215,39 @@ class SourceFetcher:
             if partition in self.ends
         }
 
+    @property
+    def may_keep(self) -> bool:
+        """Whether a member whose offsets were refused may have all its partitions still.
+
+        With the `consumer` protocol its epoch may have been raised at that moment, without any report.
+        """
+        return self._config.kafka.group_protocol == CONSUMER
+
+    def membership(self, assignment: Assignment) -> bytes:
+        """Return the membership by which the records of the current assignment are written now.
+
+        With the `consumer` protocol the brokers also raise the member's epoch when only others get or lose
+        partitions, and refuse offsets of an earlier epoch. The member gets a partition's last epoch before
+        its loss is reported here, and the brokers let nobody else have it until then.
+        """
+        if self._config.kafka.group_protocol == CONSUMER:
+            metadata: bytes = self._member.consumer_group_metadata()
+            if generation_of(metadata) > 0:
+                return metadata
+        return assignment.metadata
+
     # ---- the group and its records
 
     def subscribe(self) -> None:
         """Join the group."""
-        self._member.subscribe(
-            list(self._topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
-        )
+        self._membership.subscribe(self._member, self._topics)
 
     def fetch(self, now: float) -> list[list[SourceBatch]]:
         """Return the fetched batches, in a list for each topic; `now` is monotonic (seconds)."""
         message = self._member.poll(0)  # serves rebalances
         if message is not None and (error := message.error()) is not None:
-            needed = to_join(self._config.ingest_group, self._topics, message.topic())
-            if reason := refusal(self._config.kafka, error, *needed):
-                raise WorkError(reason)
-            complain(error)  # the client tries again
+            self._handle(error, message.topic())
+        self._membership.look(self._member, now)
         if now - self._ends_at > _LAG_SECONDS:
             self._ends_at = now
             self._look_at_ends()
@@ -237,6 +257,15 @@ class SourceFetcher:
         for batch in self._batches(self._reader.consume(_MOST, 0)):
             by_kind.setdefault(batch.kind, []).append(batch)
         return list(by_kind.values())
+
+    def _handle(self, error: KafkaError, topic: str | None) -> None:
+        kafka, cause = self._config.kafka, cause_of(error)
+        needed = to_join(self._config.ingest_group, self._topics, topic)
+        if reason := why_unsupported(kafka, cause, EVEN) or refusal(kafka, cause, *needed):
+            raise WorkError(reason)
+        if error.code() == KafkaError._FATAL:
+            raise WorkError(f"the group has thrown this process out: {error.str()}")
+        complain(error)  # the client tries again
 
     async def fetch_beside(self, now: float) -> list[list[SourceBatch]]:
         """Call `fetch` in this thread: creating record objects needs the interpreter lock in any thread."""
@@ -316,31 +345,15 @@ class SourceFetcher:
             if high >= 0:
                 self.ends[topic, partition] = high
 
-    def _on_assign(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+    def _on_places(self, member: Consumer, places: frozenset[Place] | None) -> None:
+        if places is None:
+            self._on_assignment(None)
+            return
         # Read the metadata now, as the membership may end at any time. Offsets without one would be
         # unchecked.
-        metadata = consumer.consumer_group_metadata()
-        consumer.assign([])  # membership only: the reader fetches
-        if generation_of(metadata) < 0:
-            return  # the membership is lost already, and the group rebalances
-        self._on_assignment(
-            Assignment(tuple(sorted((part.topic, part.partition) for part in parts)), metadata)
-        )
-
-    def _on_revoke(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
-        consumer.unassign()
-        self._on_assignment(None)
-
-
-def generation_of(metadata: bytes) -> int:
-    """Return the generation in librdkafka's group metadata, -1 outside of a group.
-
-    The broker accepts offsets in a transaction without a generation unchecked, from any client.
-    """
-    if not metadata.startswith(_METADATA):
-        raise WorkError(f"unknown form of group metadata {metadata[:8]!r}: expected {_METADATA!r}")
-    generation = metadata[len(_METADATA) : len(_METADATA) + _GENERATION_BYTES]
-    return int.from_bytes(generation, sys.byteorder, signed=True)
+        metadata = member.consumer_group_metadata()
+        has_joined = generation_of(metadata) > 0  # otherwise the membership is lost already
+        self._on_assignment(Assignment(tuple(sorted(places)), metadata) if has_joined else None)
 
 
 def run_end(partitions: list[Any], start: int) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from time import time
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from prequential.topics.progress import progress_note
 
 log = logging.getLogger(__name__)
@@ -74,6 +74,8 @@ class CommittedProgress:
             self._is_refused = False
             return
         self._committed.clear()
+        if isinstance(error, KafkaError) and error.code() == KafkaError.STALE_MEMBER_EPOCH:
+            return  # the group has changed since the client's last heartbeat: the next commit works
         log.log(
             logging.DEBUG if self._is_refused else logging.WARNING,
             "offsets for lag monitors are not committed, evaluation goes on: %s", error,

@@ -19,12 +19,20 @@ from math import inf
 from time import monotonic
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError
 from prequential.configuration.settings.model import Config
 from prequential.runtime.kafka.committed_progress import CommittedProgress
+from prequential.runtime.kafka.membership import (
+    CO_PARTITIONED,
+    Membership,
+    cause_of,
+    new_member,
+    why_unsupported,
+)
 from prequential.runtime.kafka.partition_queues import reader_of
 from prequential.runtime.kafka.readers import ConsumerRecords, Failure, TopicRead
 from prequential.runtime.kafka.rejected import COMPLAINING, complain
+from prequential.runtime.kafka.transactions import Place
 from prequential.topics import clients
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import refusal, to_join, why_unread
@@ -45,12 +53,6 @@ FETCH_SETTINGS: Mapping[str, object] = {
     "fetch.min.bytes": 65_536,
 }
 
-#: Milliseconds between heartbeats (librdkafka's default), and the least number of heartbeats in a session.
-_HEARTBEAT_MS, _HEARTBEATS = 3_000, 4
-
-#: Milliseconds between two polls after which a member has left its group (librdkafka's default).
-_POLL_MS = 300_000
-
 #: Most records of a topic that one call takes from librdkafka. They are a few ms of work, so the cost of the
 #: call is negligible.
 _MOST = 16_000
@@ -64,21 +66,13 @@ _LAG_SECONDS = 1.0
 #: Seconds without progress after which a shard counts as stuck, for example because it cannot publish.
 _STUCK_SECONDS = 5.0
 
+#: Seconds for which brokers may give this worker different partitions of the input topics: they give each as
+#: soon as its previous owner has let it go.
+_SPLIT_SECONDS = 60.0
 
-def session_settings(timeout: int) -> dict[str, object]:
-    """Settings of a group member that the group removes after `timeout` ms without a heartbeat.
-
-    librdkafka's heartbeats are 3 s apart by default, so a shorter session would end between two heartbeats.
-    librdkafka also refuses a session that is longer than the maximum time between two polls.
-
-    >>> session_settings(2_000)
-    {'session.timeout.ms': 2000, 'heartbeat.interval.ms': 500, 'max.poll.interval.ms': 300000}
-    """
-    return {
-        "session.timeout.ms": timeout,
-        "heartbeat.interval.ms": max(1, min(_HEARTBEAT_MS, timeout // _HEARTBEATS)),
-        "max.poll.interval.ms": max(_POLL_MS, timeout),
-    }
+#: Seconds between attempts to join under a name that the group still has for another member, and between
+#: warnings about it.
+_JOIN_SECONDS, _WARN_SECONDS = 5.0, 60.0
 
 
 class Fetched(NamedTuple):
@@ -113,11 +107,6 @@ class Demand(NamedTuple):
     since: float
 
 
-def new_member(kafka: clients.KafkaConfig, group: str, session_timeout: int, **settings: Any) -> Consumer:
-    """Make a consumer that can join a group, which notices within `session_timeout` (ms) that it has died."""
-    return clients.new_consumer(kafka, group, **session_settings(session_timeout), **settings, **COMPLAINING)
-
-
 def new_fetch_client(kafka: clients.KafkaConfig, group: str) -> Consumer:
     """Make a consumer that fetches what a member of the group was assigned."""
     # A missing offset must cause an error: the reader must not skip it.
@@ -145,20 +134,15 @@ class Fetcher:
         self._name = None if name is None else clients.resolved("worker.instance_id", name)
         self._topics = tuple(map(config.kafka.topic, INPUTS))
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="fetch")
+        self._membership = Membership(config.kafka.group_protocol, self._on_places)
+        self._join_at = self._warn_at = -inf
         self._connect()
 
     def _connect(self) -> None:
         """Make new clients, which have not joined the group; no shard is open."""
         config, kafka = self._config, self._config.kafka
         self._progress = CommittedProgress(self._topics)
-        static = {} if self._name is None else {"group.instance.id": self._name}
-        settings: dict[str, Any] = {
-            # This strategy assigns each member the same partition numbers of every topic.
-            "partition.assignment.strategy": "range",
-            "on_commit": self._progress.answered,
-            **static,
-        }
-        self._member = new_member(kafka, config.group, config.worker.session_timeout, **settings)
+        self._member = self._new_member()
         self._readers = [reader_of(new_fetch_client(kafka, config.group), topic) for topic in self._topics]
         self._open: set[int] = set()  # shards whose partitions are being read
         #: Partitions, by kind and number, that shards have paused, and those paused because a shard is stuck.
@@ -173,6 +157,19 @@ class Fetcher:
         #: High watermarks by (kind, partition), for the lag.
         self.ends: dict[tuple[int, int], int] = {}
         self._ends_at = 0.0
+
+    def _new_member(self) -> Consumer:
+        """Make a client for the group, which has not joined it."""
+        config = self._config
+        settings: dict[str, Any] = {"on_commit": self._progress.answered}
+        if self._name is not None:
+            settings["group.instance.id"] = self._name
+        #: The input topics of which the brokers gave this worker different partitions, and since when.
+        self._split: str | None = None
+        self._split_since: float | None = None
+        self._is_dismissed = False  # the client can't join again; another one will
+        timeout = config.worker.session_timeout
+        return new_member(config.kafka, config.group, timeout, CO_PARTITIONED, **settings)
 
     # ---- shards
 
@@ -252,9 +249,7 @@ class Fetcher:
 
     def subscribe(self) -> None:
         """Join the group, whose assignments the fetcher passes to `on_partitions`."""
-        self._member.subscribe(
-            list(self._topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
-        )
+        self._membership.subscribe(self._member, self._topics)
 
     def fetch(self, now: float) -> list[list[Fetched]]:
         """Return the fetched batches: for each topic with records, those of its partitions.
@@ -270,22 +265,69 @@ class Fetcher:
 
     def _wanted(self, now: float) -> list[int]:
         """Handle the group's events, then return the topics to read now."""
-        message = self._member.poll(0)  # serves rebalances
-        if message is not None and (error := message.error()) is not None:
-            if error.code() == KafkaError._FATAL:
-                raise WorkError(
-                    f"the group has thrown this worker out ({error.str()}): is there another one with "
-                    f"this worker.instance_id, {self._name!r}? Each needs one of its own"
-                )
-            needed = to_join(self._config.group, self._topics, message.topic())
-            if refused := refusal(self._config.kafka, error, *needed):
-                raise WorkError(refused)
-            complain(error)  # librdkafka tries again
+        self._serve_group(now)
         self._progress.commit_if_due(self._member, now)
         if now - self._ends_at > _LAG_SECONDS:
             self._ends_at = now
             self._look_at_ends()
         return self._wanted_kinds(now)
+
+    def _serve_group(self, now: float) -> None:
+        """Handle what the group has reported since the last call."""
+        if self._is_dismissed:
+            if now >= self._join_at:
+                self._join_again()
+            return
+        message = self._member.poll(0)  # serves rebalances
+        if message is not None and (error := message.error()) is not None:
+            self._handle(error, message.topic(), now)
+            return
+        self._membership.look(self._member, now)
+        if self._split is None:
+            self._split_since = None
+        elif self._split_since is None:
+            self._split_since = now
+        elif now - self._split_since > _SPLIT_SECONDS:
+            raise WorkError(self._split)
+
+    def _handle(self, error: KafkaError, topic: str | None, now: float) -> None:
+        cause = cause_of(error)
+        if cause.code() == KafkaError.UNRELEASED_INSTANCE_ID:
+            self._await_release(now)
+            return
+        if reason := why_unsupported(self._config.kafka, cause, CO_PARTITIONED):
+            raise WorkError(reason)
+        needed = to_join(self._config.group, self._topics, topic)
+        if refused := refusal(self._config.kafka, cause, *needed):
+            raise WorkError(refused)
+        if error.code() == KafkaError._FATAL:
+            raise WorkError(
+                f"the group has thrown this worker out ({error.str()}): is there another one with "
+                f"this worker.instance_id, {self._name!r}? Each needs one of its own"
+            )
+        complain(error)  # librdkafka tries again
+
+    def _await_release(self, now: float) -> None:
+        """Try to join again later: the group has a member with this worker's name, which may be dead.
+
+        With the `consumer` protocol, a member replaces another one of its name only after that has left, or
+        its session has ended. Until then the client is of no more use.
+        """
+        self._is_dismissed, self._join_at = True, now + _JOIN_SECONDS
+        if now >= self._warn_at:
+            self._warn_at = now + _WARN_SECONDS
+            log.warning(
+                "group %r still has a member with this worker.instance_id, %r: joining once its session has "
+                "ended (the brokers' group.consumer.session.timeout.ms). If another worker has this name, "
+                "each needs one of its own", self._config.group, self._name,
+            )  # fmt: skip
+
+    def _join_again(self) -> None:
+        """Replace the member by one that joins anew; open shards stay open."""
+        old = [self._member]
+        self._member = self._new_member()
+        clients.release_clients(old)
+        self.subscribe()
 
     def _look(self, kinds: list[int]) -> list[tuple[int, TopicRead]]:
         """Return the records of these topics that have arrived; can be called in any thread."""
@@ -384,22 +426,23 @@ class Fetcher:
                 if high >= 0:
                     self.ends[kind, part.partition] = high
 
-    def _on_assign(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
-        consumer.assign([])  # membership only: the fetcher reads
+    def _on_places(self, _: Consumer, places: frozenset[Place] | None) -> None:
+        # The next worker of a shard fences this one. A shard that returns to this worker goes on as if it
+        # had stayed. Without places, the next assignment lists the shards of this worker.
+        self._split = None
+        if places is None:
+            self._on_partitions(None)
+            return
         by_topic: dict[str, set[int]] = {topic: set() for topic in self._topics}
-        for part in parts:
-            by_topic[part.topic].add(part.partition)
-        numbers = set(map(frozenset, by_topic.values()))
-        if len(numbers) > 1:
-            raise WorkError(
+        for topic, number in places:
+            by_topic[topic].add(number)
+        whole = frozenset.intersection(*map(frozenset, by_topic.values()))
+        if any(numbers != whole for numbers in by_topic.values()):
+            self._split = (
                 "the group gave this worker different partitions of "
                 + ", ".join(f"{topic} {sorted(got)}" for topic, got in by_topic.items())
                 + ": expected the same of all three (`prequential topics check` shows the reason)"
             )
-        self._on_partitions(numbers.pop())
-
-    def _on_revoke(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
-        # The next worker of a shard fences this one. A shard that returns to this worker goes on as if it
-        # had stayed. The next assignment lists the shards of this worker.
-        consumer.unassign()
-        self._on_partitions(None)
+            if self._config.kafka.group_protocol == clients.CLASSIC:  # an assignment comes as a whole
+                raise WorkError(self._split)
+        self._on_partitions(whole)

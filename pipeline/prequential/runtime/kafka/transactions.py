@@ -71,6 +71,7 @@ _REFUSED = (*_FENCING, KafkaError._FATAL)
 #: The group's answers to offsets from a client that is no longer a member.
 _EXPELLED = (
     KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID,
+    KafkaError.STALE_MEMBER_EPOCH, KafkaError.FENCED_MEMBER_EPOCH,
 )  # fmt: skip
 
 

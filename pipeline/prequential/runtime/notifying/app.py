@@ -15,7 +15,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.notifications import NotifyConfig
 from prequential.runtime.kafka import stopping
-from prequential.runtime.kafka.fetching import new_member
+from prequential.runtime.kafka.membership import (
+    STICKY,
+    StandbyWatch,
+    cause_of,
+    new_member,
+    why_unsupported,
+)
 from prequential.runtime.notifying.posting import Poster, body, headers, identifier, key_of, pause, read
 from prequential.runtime.program import VERSION, Stop, stop_signals
 from prequential.runtime.telemetry.pushing import Telemetry, telemetry_of
@@ -63,17 +69,18 @@ class RecordReader:
         self._heard = self._watched = monotonic()
         #: Whether the group has assigned partitions to this process.
         self.assigned = False
+        self._standby = StandbyWatch(kafka.group_protocol)
         self._consumer = self._begin()
 
     def _begin(self) -> Consumer:
+        self._standby.note(is_told=False)
         settings = {
             "enable.auto.commit": True,  # of finished records, see `done`
             "enable.auto.offset.store": False,
             **clients.READ_COMMITTED,  # `_assigned` sets the offsets of a new group
-            "partition.assignment.strategy": "cooperative-sticky",
         }
         with clients.plain_errors(self._kafka):
-            consumer = new_member(self._kafka, self._group, self._session_timeout, **settings)
+            consumer = new_member(self._kafka, self._group, self._session_timeout, STICKY, **settings)
             consumer.subscribe(
                 self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
             )
@@ -125,6 +132,9 @@ class RecordReader:
         self._watch()
         with clients.plain_errors(self._kafka):
             message = self._consumer.poll(seconds)
+            if self._standby.is_standby(self._consumer, monotonic()):
+                self.assigned = True
+                log.info("partitions of this process: none")
         if message is None:
             return False
         error = message.error()
@@ -133,9 +143,10 @@ class RecordReader:
             self._waiting.append(message)
             return True
         if error.code() in _REFUSED:
-            needed = to_join(self._group, self._topics, message.topic())
-            failure = f"can't read {', '.join(self._topics)} as group {self._group!r}"
-            raise WorkError(refusal(self._kafka, error, *needed) or f"{failure}: {error.str()}")
+            needed, cause = to_join(self._group, self._topics, message.topic()), cause_of(error)
+            failure = f"can't read {', '.join(self._topics)} as group {self._group!r}: {error.str()}"
+            unsupported = why_unsupported(self._kafka, cause, STICKY)
+            raise WorkError(unsupported or refusal(self._kafka, cause, *needed) or failure)
         if not clients.is_temporary(error):
             log.warning("Kafka: %s", error.str())
         return False
@@ -190,11 +201,13 @@ class RecordReader:
             if begun:
                 consumer.commit(offsets=begun, asynchronous=False)
         self._places |= {(partition.topic, partition.partition) for partition in new}
+        self._standby.note(is_told=True)
         self.assigned = True
         log.info("partitions of this process: %s", sorted(self._places) or "none")
 
     def _revoked(self, _: Consumer, gone: list[TopicPartition]) -> None:
         self._places -= {(partition.topic, partition.partition) for partition in gone}
+        self._standby.note(is_told=True)
         self._waiting = deque(partition for partition in self._waiting if self.ours(partition))
 
 

@@ -27,6 +27,7 @@ from prequential.configuration.settings.model import Config
 from prequential.engine.shard import Shard
 from prequential.engine.snapshot.snapshot import split, streams_of
 from prequential.runtime.kafka.fetching import Fetcher
+from prequential.runtime.kafka.membership import longest_session
 from prequential.runtime.worker.batches import Originals
 from prequential.runtime.worker.checkpoint import Checkpoint
 from prequential.runtime.worker.journal import Grown, TopicsOrigin, present_origin
@@ -260,7 +261,8 @@ def _known(config: Config, number: int) -> RecoveredState:
 def _await_no_members(config: Config, say: Callable[[str], None]) -> None:
     """Wait until the groups are empty: a crashed or static member stays for the session timeout."""
     for group, members in ((config.group, "all workers"), (f"{config.group}-ingest", "`prequential ingest`")):
-        deadline = monotonic() + config.worker.session_timeout / 1000 + _GRACE_SECONDS
+        session = longest_session(config.kafka, config.worker.session_timeout)
+        deadline = monotonic() + session / 1000 + _GRACE_SECONDS
         while (there := has_members(config.kafka, group)) is not False:
             if there is None:
                 unseen = lacking(config.kafka, [Permission("Describe", "group", group)])

@@ -25,10 +25,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from prequential.configuration.settings.model import Config
 from prequential.engine.merging.merged import PartNames
 from prequential.engine.merging.merger import NEVER, Merger, ReportedMoments
-from prequential.runtime.kafka.fetching import new_member
+from prequential.runtime.kafka.membership import CO_PARTITIONED, cause_of, new_member, why_unsupported
 from prequential.runtime.kafka.transactions import Expelled, Fenced, GroupTransactions, Outgoing, Place
 from prequential.topics import foreign_json, parts
-from prequential.topics.clients import is_temporary
+from prequential.topics.clients import CONSUMER, is_temporary
 from prequential.topics.errors import Fault, WorkError
 from prequential.topics.outputs import Encoded, Metrics, decoded
 from prequential.topics.partitioning import partition_of
@@ -177,6 +177,7 @@ class Merging(threading.Thread):
     def __init__(self, config: Config, failed: Callable[[BaseException], None]) -> None:
         super().__init__(name="merging", daemon=True)
         self._config, self._failed = config, failed
+        self._is_incremental = config.kafka.group_protocol == CONSUMER
         self._topic = config.kafka.topic(PARTS)
         self._end = threading.Event()
         self._mergers: dict[int, Merger] = {}
@@ -224,15 +225,18 @@ class Merging(threading.Thread):
             self._failed(error)
 
     def _denied(self, error: KafkaError) -> str | None:
-        """Return the message about an error of missing permissions; None for other errors."""
-        return refusal(self._config.kafka, error, *to_join(self._config.merge_group, [self._topic]))
+        """Return the message about brokers that refuse the member for good; None for other errors."""
+        kafka, cause = self._config.kafka, cause_of(error)
+        unsupported = why_unsupported(kafka, cause, CO_PARTITIONED)
+        return unsupported or refusal(kafka, cause, *to_join(self._config.merge_group, [self._topic]))
 
     def _merge(self) -> None:
         kafka, group = self._config.kafka, self._config.merge_group
         writer = GroupTransactions(kafka, group, owner_name="merging", topic=self._topic)
         writer.take_over()
         timeout = self._config.worker.session_timeout
-        with closing(new_member(kafka, group, timeout, **{"auto.offset.reset": "earliest"})) as consumer:
+        beginning = {"auto.offset.reset": "earliest"}
+        with closing(new_member(kafka, group, timeout, CO_PARTITIONED, **beginning)) as consumer:
             consumer.subscribe(
                 [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
             )
@@ -280,8 +284,9 @@ class Merging(threading.Thread):
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Go on from the group's committed offsets and the moments committed with them."""
-        self._forget()
-        committed = consumer.committed(partitions, timeout=_ANSWER_SECONDS)
+        if not self._is_incremental:
+            self._forget()
+        committed = consumer.committed(partitions, timeout=_ANSWER_SECONDS) if partitions else []
         for partition in committed:
             if partition.error is not None:
                 raise KafkaException(partition.error)
@@ -296,14 +301,21 @@ class Merging(threading.Thread):
             end = max(0, partition.offset)
             self._mergers[partition.partition] = Merger(self._config, reported, end=end)
         log.info("merging partitions %s of %s", sorted(self._mergers), self._topic)
-        consumer.assign([
+        begins = [
             TopicPartition(assigned.topic, assigned.partition, assigned.offset
                 if assigned.offset >= 0 else OFFSET_BEGINNING)
             for assigned in committed
-        ])  # fmt: skip
+        ]  # fmt: skip
+        (consumer.incremental_assign if self._is_incremental else consumer.assign)(begins)
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._forget()
+        if not self._is_incremental:
+            self._forget()
+            return
+        # Others may be reading `_mergers` and `_latest`.
+        gone = {partition.partition for partition in partitions}
+        self._mergers = {number: merger for number, merger in self._mergers.items() if number not in gone}
+        self._latest = {number: latest for number, latest in self._latest.items() if number not in gone}
 
     def _forget(self) -> None:
         self._mergers, self._latest = {}, {}
