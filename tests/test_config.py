@@ -111,6 +111,7 @@ class TestDefaults:
             file,
             """
             kafka: {bootstrap_servers: "a:1,b:2", prefix: eu., partitions: 12, replication: 3,
+                    group_protocol: consumer,
                     security: {security.protocol: SSL, enable.ssl.certificate.verification: false},
                     schema_registry: {url: "http://r", timeout: 5}}
             defaults: {task: regression, loss: squared, positive_class: true, estimators: ["fading:1"],
@@ -143,7 +144,7 @@ class TestDefaults:
         )
         security = {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"}
         registry = {"url": "http://r", "timeout": 5}
-        assert config.kafka == KafkaConfig("a:1,b:2", "eu.", 12, 3, security, registry)
+        assert config.kafka == KafkaConfig("a:1,b:2", "eu.", 12, 3, security, registry, "consumer")
         assert config.defaults == StreamConfig(
             task="regression", loss="squared", positive_class="true", estimators=("fading:1",),
             objective=Objective({"mae": 2.0}, 0.5, 0.05),
@@ -424,6 +425,7 @@ WRONG = [
     ("kafka:\n  prefix: a b", 2, ["kafka.prefix is 'a b'", "letters, digits"]),
     ("kafka: {partitions: 0}", 1, ["kafka.partitions: 0", "from 1"]),
     ("kafka: {replication: 0}", 1, ["kafka.replication: 0", "from 1"]),
+    ("kafka: {group_protocol: new}", 1, ["kafka.group_protocol: 'new'", "expected classic or consumer"]),
     ("http: {port: -1}", 1, ["http.port: -1", "from 0 to 65535"]),
     ("http: {port: 65536}", 1, ["http.port: 65536", "from 0 to 65535"]),
     ("http: {host: 5}", 1, ["http.host: 5", "a string"]),

@@ -133,6 +133,13 @@ def test_more_partitions_are_another_command_s() -> None:
     assert found[2].endswith("as before: outcomes are evaluated alike")
 
 
+def test_another_group_protocol_keeps_everything() -> None:
+    found = said(Config(), Config(kafka=KafkaConfig(group_protocol="consumer")))
+    assert found[0] == "kafka.group_protocol: classic -> consumer"
+    assert found[1].startswith("  kept; each process joins its group by it after its restart")
+    assert found[2].endswith("as before: outcomes are evaluated alike")
+
+
 def test_another_task_is_refused() -> None:
     found = said(
         Config(defaults=StreamConfig(detectors=())), Config(defaults=StreamConfig("regression", detectors=()))

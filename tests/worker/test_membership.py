@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -21,7 +22,7 @@ from prequential.topics import clients
 from prequential.topics.clients import CLASSIC, CONSUMER, KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.specs import INPUTS
-from processes import eventually
+from processes import eventually, prequential, write_config
 
 from tests.group_protocols import BOTH
 
@@ -76,6 +77,18 @@ def test_an_old_librdkafka_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     new_member(config_of(CLASSIC).kafka, "g", 10_000, CO_PARTITIONED).close()
     with pytest.raises(UsageError, match=r"librdkafka is 2\.11\.1: expected 2\.12 or later"):
         new_member(config_of(CONSUMER).kafka, "g", 10_000, CO_PARTITIONED)
+
+
+@pytest.mark.parametrize("name", ["session.timeout.ms", "partition.assignment.strategy"])
+def test_a_client_setting_of_the_classic_protocol_is_refused(name: str, tmp_path: Path) -> None:
+    """By `config check` as by a worker, in one sentence."""
+    kafka = replace(_NOBODY, group_protocol=CONSUMER, security={name: "1"})
+    path = write_config(tmp_path, kafka)
+    done = prequential("config", "check", path, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"kafka.security has {name}, which group_protocol: consumer excludes" in done.stderr
+    with pytest.raises(UsageError, match=name):
+        Fetcher(Config(kafka=kafka), lambda partitions: None)
 
 
 @pytest.mark.parametrize("fetcher", FETCHERS, ids=["worker", "ingest"])

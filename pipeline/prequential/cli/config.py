@@ -78,13 +78,17 @@ def _starting_faults(config: Config) -> Iterator[str]:
     """Faults that each program reports when it starts, as far as they show without secrets and files."""
     from prequential.runtime.ingest.registry import refuse_without_registry
     from prequential.runtime.ingest.sources import refuse_own_topics
+    from prequential.runtime.kafka.membership import require_protocol
     from prequential.runtime.notifying.posting import checked_url
     from prequential.web.http import Access  # only here, as other actions need none of these
 
     http = config.http
     if (http.tls_certificate is None) != (http.tls_key is None):
         yield "http.tls_certificate and http.tls_key: only one is set, expected both PEM files or none"
-    checks: list[Callable[[], object]] = [lambda: refuse_own_topics(config)]
+    checks: list[Callable[[], object]] = [
+        lambda: refuse_own_topics(config),
+        lambda: require_protocol(config.kafka),
+    ]
     if http.token is not None and not clients.is_reference(http.token):
         checks.append(lambda: Access(HttpConfig(token=http.token)))
     url = config.notify.url

@@ -42,6 +42,15 @@ _WITHOUT_SECONDS = 2.0
 _METADATA, _GENERATION_BYTES = b"CGMDv2:", 4
 
 
+#: Settings of clients that librdkafka refuses with the `consumer` protocol, and what is there instead.
+_OF_BROKERS = {
+    "session.timeout.ms": "the brokers have group.consumer.session.timeout.ms",
+    "heartbeat.interval.ms": "the brokers have group.consumer.heartbeat.interval.ms",
+    "partition.assignment.strategy": "the program chooses among the brokers' assignors",
+    "group.protocol.type": "the protocol has no types",
+}
+
+
 class Assignor(NamedTuple):
     """How a group divides its partitions: the names of one way in each of the two protocols."""
 
@@ -83,21 +92,36 @@ def member_settings(protocol: str, session_timeout: int, assignor: Assignor) -> 
     }
 
 
+def require_protocol(kafka: clients.KafkaConfig) -> None:
+    """Refuse a protocol that the installed librdkafka doesn't have, or not with these settings of clients.
+
+    Raises UsageError.
+    """
+    if kafka.group_protocol != CONSUMER:
+        return
+    version, number = confluent_kafka.libversion()
+    if number < _LEAST_VERSION:
+        raise UsageError(
+            f"kafka.group_protocol is {CONSUMER!r}, and librdkafka is {version}: expected "
+            f"{_LEAST_VERSION_TEXT} or later; upgrade confluent-kafka, or set kafka.group_protocol: {CLASSIC}"
+        )
+    for name, replacement in _OF_BROKERS.items():
+        if name in kafka.security:
+            raise UsageError(
+                f"kafka.security has {name}, which group_protocol: {CONSUMER} excludes: remove it; "
+                f"{replacement}"
+            )
+
+
 def new_member(
     kafka: clients.KafkaConfig, group: str, session_timeout: int, assignor: Assignor, **settings: Any
 ) -> Consumer:
     """Make a consumer that can join a group by the configured protocol.
 
     With `classic` the group notices within `session_timeout` (ms) that the member has died; with `consumer`
-    within the brokers' `group.consumer.session.timeout.ms`. Raises UsageError if the installed librdkafka
-    doesn't have the protocol.
+    within the brokers' `group.consumer.session.timeout.ms`. Raises UsageError, see `require_protocol`.
     """
-    version, number = confluent_kafka.libversion()
-    if kafka.group_protocol == CONSUMER and number < _LEAST_VERSION:
-        raise UsageError(
-            f"kafka.group_protocol is {CONSUMER!r}, and librdkafka is {version}: expected "
-            f"{_LEAST_VERSION_TEXT} or later; upgrade confluent-kafka, or set kafka.group_protocol: {CLASSIC}"
-        )
+    require_protocol(kafka)
     own = member_settings(kafka.group_protocol, session_timeout, assignor)
     return clients.new_consumer(kafka, group, **own, **settings, **COMPLAINING)
 
