@@ -99,7 +99,8 @@ class WorkerConfig:
     )
     #: The worker's name in the group (static membership), or `env:NAME`; null: a new member at each start.
     instance_id: str | None = setting(None, optional(TEXT), _AFTER_RESTART)
-    #: Time without a heartbeat after which the partitions of a worker, ingest or notifier go to others.
+    #: Time without a heartbeat after which the partitions of a worker, ingest or notifier go to others; with
+    #: `kafka.group_protocol: consumer` the brokers decide it.
     session_timeout: int = setting(10_000, SESSION, _AFTER_RESTART)
     #: How long a topic that was read to its end holds back the other topics of its shard.
     grace: int = setting(100, DURATION, _AFTER_RESTART)
