@@ -10,7 +10,7 @@ import pytest
 from prequential.topics.encoding import encode
 from prequential.topics.outputs import Comparison
 from prequential.views.watching.readings import decode_comparison
-from prequential.views.wording import comparing
+from prequential.views.wording import comparing, comparison_report
 
 
 def pair(**changed: Any) -> comparing.Pair:
@@ -167,12 +167,13 @@ def test_an_undecided_pair_is_contradicted_by_nothing() -> None:
 
 class TestReport:
     def test_nothing_without_pairs(self) -> None:
-        assert list(comparing.report([])) == []
+        assert list(comparison_report.report([])) == []
 
     def test_of_each_stream_one_stage(self) -> None:
         stages = [pair(stage=stage) for stage in ("initial", "final", "after:1h")]
         itself = pair(against="nb", stage="initial/final")
-        head, one, two, three = comparing.report([itself, *stages, pair(stream="other", stage="initial")])
+        pairs = [itself, *stages, pair(stream="other", stage="initial")]
+        head, one, two, three = comparison_report.report(pairs)
         assert "at any number of looks, if dependence is short" in head
         assert one.startswith("  elec2 final: tree beats nb")
         assert two.startswith("  other initial: tree beats nb")
@@ -180,10 +181,21 @@ class TestReport:
 
     def test_one_stream_isnt_named_and_many_pairs_are_cut(self) -> None:
         baseline = pair(against="@majority")
-        lines = list(comparing.report([baseline, *(pair(model=f"m{i}") for i in range(12))], ": see there"))
-        assert len(lines) == 12
-        assert lines[1].startswith("  final: tree beats m0")
+        undecided = [pair(model=f"m{i}", **UNDECIDED) for i in range(12)]
+        lines = list(comparison_report.report([baseline, *undecided], ": see there"))
+        assert len(lines) == 13
+        assert lines[1].startswith("  final: any of m0, m1, m10, m11, m2 and 8 more may be the best by error")
+        assert lines[2].startswith("  final: tree vs m0 over the whole run")
         assert lines[-1] == "  … and 3 more pairs: see there"
+
+    def test_pairs_of_worse_models_are_counted_unless_the_latest_outcomes_contradict_them(self) -> None:
+        loses = [pair(model=f"m{i}") for i in range(3)]
+        now = pair(model="m3", recent=comparing.Recent("a_better", 2_900))
+        _, best, contradicted, rest = comparison_report.report([*loses, now], ": see there")
+        assert best.startswith("  final: tree is the best by error (80% confidence); m0 left at outcome 712")
+        assert best.endswith("m3 left at outcome 712 (tree is better over the whole run, but not recently)")
+        assert contradicted.startswith("  final: recently m3 is better than tree")
+        assert rest == "  … and 3 more pairs: see there"
 
 
 class TestPairs:

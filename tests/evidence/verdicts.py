@@ -124,7 +124,7 @@ class Tables(NamedTuple):
 def begun(level: float = LEVEL, signs: bool = True) -> Tables:
     """Of one stream with one pair; `signs`: of 0/1 loss."""
     table, sums = sequence.new_table(1), new_cluster_sums(1)
-    sequence.declare(table, sums, 0, level, 0.0, signs)
+    sequence.declare(table, sums, np.zeros(1, np.int64), level, 0.0, signs)
     pair = sequence.WholeRun(
         table, sums, cohorts.new_pending(1), new_blocks(1), cohorts.new_closed(), cohorts.new_closed()
     )

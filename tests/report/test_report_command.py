@@ -154,11 +154,28 @@ class TestPromotion:
 
     def test_only_the_champion_counts(self) -> None:
         some = metrics(model="tree"), self.pair("b_better"), self.pair("a_better", model="old")
-        assert [one[0] for one in self.said(*some)] == ["-", "+"]
-        assert [one[0] for one in self.said(*some, champion="nb")] == ["+"]
-        config = Config(defaults=StreamConfig(champion="nb", compare="champion"))
-        assert [one[0] for one in self.said(*some, config=config)] == ["+"]
+        among = "+elec2: tree is the best by error (90% confidence); nb left at outcome 712 (tree is better)"
+        said = self.said(*some)
+        assert [one[0] for one in said] == ["-", "+", "+"]
+        assert said[2].startswith(among)
+        for options in (
+            {"champion": "nb"},
+            {"config": Config(defaults=StreamConfig(champion="nb", compare="champion"))},
+        ):
+            said = self.said(*some, **options)
+            assert [one[0] for one in said] == ["+", "+"]
+            assert said[1].startswith(among)
         assert self.said(*some, champion="x") == ["-elec2: tree and 'x' aren't compared by their final error"]
+
+    @pytest.mark.parametrize(("lately", "sign"), [("a_better", "-"), ("undecided", "-"), ("b_better", "+")])
+    def test_of_three_models_the_challenger_may_be_the_best(self, lately: str, sign: str) -> None:
+        """Another model that is better over the whole run forbids it, unless that has turned round."""
+        third = self.pair(lately, model="old", verdict="a_better")
+        said = self.said(metrics(model="tree"), self.pair("b_better"), third, champion="nb")
+        assert sorted(one[0] for one in said) == sorted(["+", sign])
+        [of_set] = [one for one in said if "old is the best by error" in one]
+        assert of_set.startswith(f"{sign}elec2: old is the best by error (90% confidence)")
+        assert ("not recently" in of_set) == (sign == "+")
 
     def test_a_baseline_is_no_champion_unless_it_is_named(self) -> None:
         some = metrics(model="tree"), self.pair("b_better", model="@persistent")

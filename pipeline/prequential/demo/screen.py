@@ -12,7 +12,7 @@ from prequential.offline.replay.text import ModelRow, models_table, number, prin
 from prequential.topics.foreign_json import reader
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
-from prequential.views.wording import comparing, measures, status
+from prequential.views.wording import comparing, comparison_report, measures, status
 from prequential.views.wording.console import Console, counted, duration
 from rich.console import Group
 from rich.table import Table
@@ -316,7 +316,7 @@ def worth(board: DemoBoard, source: DemoStream) -> list[str]:
 
 def compared(board: DemoBoard, source: DemoStream) -> list[str]:
     """Return lines about pairs: which model is better, by how much, by which verdict, and since when."""
-    return list(comparing.report(board.pairs.newest()))
+    return list(comparison_report.report(board.pairs.newest()))
 
 
 def _gain(initial: float, final: float) -> str:

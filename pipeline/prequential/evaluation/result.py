@@ -10,12 +10,13 @@ from typing import Any
 
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import stage_name
+from prequential.evaluation.best import table_of_best_models
 from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.looking_back import Backtest, Calibration, Change, Looking, several
 from prequential.evaluation.message_tables import GroupRow, explanation_of, rows_of_groups, table_of
 from prequential.evaluation.plots import plot_of, times_of
 from prequential.evaluation.scores import Residuals, Scores, residuals_of, scores_of
-from prequential.evaluation.shown import page_of, pandas_of, text_of, with_short_errors
+from prequential.evaluation.shown import Table, page_of, pandas_of, text_of, with_short_errors
 from prequential.evaluation.values import (
     MeasureTable,
     PeriodTable,
@@ -219,6 +220,53 @@ class Result:
         """
         chosen = sequences_of(self.summary.sequences, stage, estimator, stream)
         return measures_of(chosen, measure, self._config)
+
+    @with_short_errors
+    def best_models(
+        self, *, stage: str = "final", loss: str | None = None, stream: str | None = None,
+        segment: str | None = None,
+    ) -> Table:  # fmt: skip
+        """Return which models may be the best, by the verdicts of all pairs over the whole run.
+
+        The best model is among them with a probability of at least 1 - `compare_level`, at any number of
+        looks. See `docs/understand/repeated-looks.md`, also for the sources.
+
+        Parameters
+        ----------
+        stage, stream, segment
+            As in `measures` and `plot`: streams are all or one, and a segment is `key=value`.
+        loss
+            One of `compare_losses`; None: all.
+
+        Returns
+        -------
+        Table
+            A row for each model that is compared with another one: `in_set`, whether it may be the best. For
+            others, `left_at` is the outcome of the pair at which the earliest verdict against it began, and
+            `better` names the better models, with commas between them. Rows of models in the set come first.
+
+        Raises
+        ------
+        ValueError
+            If no two models are compared in this stage, by this loss or in this segment.
+
+        Examples
+        --------
+        >>> from prequential.evaluation import evaluate
+        >>> labels = {"instance_id": range(200), "ts": range(200), "y_true": ["UP", "DOWN"] * 100}
+        >>> predictions = [
+        ...     {"model": model, "instance_id": row, "ts": row, "y_pred": "UP" if name == "up" else truth}
+        ...     for row, truth in enumerate(labels["y_true"])
+        ...     for model, name in (("nb", "true"), ("tree", "true"), ("constant", "up"))
+        ... ]
+        >>> best = evaluate(predictions, labels, cluster="off", estimators=["all"]).best_models()
+        >>> [(row["model"], row["in_set"], row["left_at"], row["better"]) for row in best.rows()]
+        [('nb', True, None, ''), ('tree', True, None, ''), ('constant', False, 104, 'nb, tree')]
+        """
+        return table_of_best_models(
+            (message for message in self.all_messages if isinstance(message, Comparison)),
+            self.summary, stage_name(stage), loss, stream, segment,
+        )  # fmt: skip
 
     @with_short_errors
     def plot(

@@ -19,7 +19,7 @@ from prequential.offline.replay import text as terminal
 from prequential.offline.replay.summary import SequenceSummary, Summary
 from prequential.offline.tables.opening import needs_pyarrow
 from prequential.topics.errors import UsageError, WorkError, printable
-from prequential.views.wording.comparing import report
+from prequential.views.wording.comparison_report import report
 from prequential.views.wording.console import Console, printable_lines
 from prequential.views.wording.measures import COLUMNS
 from rich.table import Table as RichTable

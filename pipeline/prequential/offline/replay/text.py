@@ -16,8 +16,9 @@ from prequential.offline.replay.sources import POINTS
 from prequential.offline.replay.summary import SequenceSummary, Summary, SummaryFinding, place_in_words
 from prequential.topics.errors import Fault, printable
 from prequential.views.diagnosis.stream_facts import Finding
-from prequential.views.wording.comparing import main_comparison, report
+from prequential.views.wording.comparing import main_comparison
 from prequential.views.wording.comparing import sentence as disparity_in_words
+from prequential.views.wording.comparison_report import report
 from prequential.views.wording.console import Console
 from prequential.views.wording.expected import ASSUMPTION, in_words, of_period
 from prequential.views.wording.measures import (

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from prequential.engine.measures.registry import LESS_IS_BETTER
+from prequential.views.dashboard.best import deciding_set
 from prequential.views.dashboard.history import OPEN, History
 from prequential.views.dashboard.pair import Answer, Promotion
 from prequential.views.dashboard.status import (
@@ -19,6 +20,7 @@ from prequential.views.dashboard.status import (
 )
 from prequential.views.watching.ranking import RankedModel, Ranking, is_baseline
 from prequential.views.wording import status
+from prequential.views.wording.best_models import in_words
 
 #: Checks that are listed, the failed ones first.
 _LISTED = 300
@@ -154,6 +156,9 @@ def _better_models(history: History, verdicts: Verdicts, row: RankedModel) -> It
         return
     better = [better_model["name"] for better_model in verdicts.better_than(key)]
     result, sentence = (FAILED, status.better_sentence(better)) if better else (PASSED, "None is.")
+    best = deciding_set(history, key)
+    if best is not None:
+        sentence = f"{sentence} Over the whole run, {in_words(best)}."
     yield "no other model is proven better", result, sentence
 
 

@@ -10,6 +10,7 @@ from prequential.configuration.settings.stages import shown_order
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.details import curves
 from prequential.engine.measures import registry
+from prequential.views.dashboard.best import best_sentences
 from prequential.views.dashboard.courses import COVERAGE, PERIODS, Absent, Courses, looks_of
 from prequential.views.dashboard.history import History, Past, newest_coverage, newest_point
 from prequential.views.dashboard.incident import events_of
@@ -298,6 +299,7 @@ def model_page(
         **events._asdict(),
         "totals": {**events.totals, "segments": len(tables["segment_rows"])},
         "pairs": pair_lines(history, key.stream, key.partition, key.model),
+        "best_models": best_sentences(history, key.stream_partition),
         **tables,
         "segment_rows": tables["segment_rows"][:_SEGMENTS],
     }

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from prequential.configuration.settings.stages import FINAL
 from prequential.engine.measures.registry import LESS_IS_BETTER, NAMES, NOT_QUALITY
+from prequential.views.dashboard.best import deciding_set
 from prequential.views.dashboard.courses import Absent, Courses
 from prequential.views.dashboard.history import History, PairKey
 from prequential.views.dashboard.incident import events_of
@@ -15,6 +16,7 @@ from prequential.views.dashboard.status import better_now
 from prequential.views.dashboard.thresholds import threshold_of, thresholds_sentence
 from prequential.views.watching import ranking, state
 from prequential.views.wording import comparing
+from prequential.views.wording.best_models import in_words
 
 
 class Answer(NamedTuple):
@@ -43,6 +45,8 @@ class Promotion(NamedTuple):
     - The stream compares the two models.
     - By the stream's first loss, in stage `final` and without segments, the recent verdict names the model.
     - The champion is not better by another loss or in a segment, over all history or recently.
+    - Of three models or more, it may be the best: it is in the set over the whole run (see
+      `wording.best_models`), unless it has become better than each model that beats it.
     """
 
     model: str
@@ -90,8 +94,19 @@ class Promotion(NamedTuple):
             recently = None if pair.recent is None else pair.better(pair.recent.verdict)
             if (pair, rival) not in deciding and rival in (pair.better(pair.verdict), recently):
                 yield Answer(True, f"{self._subject(pair, rival)}: {rival} is better")
+        if deciding:
+            yield from self._among_best(history, key)
         for model in dict.fromkeys((self.model, *(rival for _, rival in deciding))):
             yield from _known(history, key._replace(model=model))
+
+    def _among_best(self, history: History, key: state.ModelKey) -> Iterator[Answer]:
+        """Yield whether the challenger may be the best of the stream's models, if there are several."""
+        best = deciding_set(history, key)
+        if best is None:
+            return
+        left_model = best.left_model(self.model)
+        failed = left_model is not None and not left_model.is_reversed
+        yield Answer(failed, f"{key.stream}: {in_words(best, str)}")
 
     def _subject(self, pair: comparing.Pair, rival: str) -> str:
         segment = "" if pair.segment is None else f" {pair.segment}"

@@ -8,6 +8,7 @@ from typing import Any
 from prequential.configuration.settings.stages import FINAL
 from prequential.topics.errors import printable
 from prequential.topics.outputs import Incident
+from prequential.views.dashboard.best import best_sentences
 from prequential.views.dashboard.courses import by_stream
 from prequential.views.dashboard.history import OPEN, History
 from prequential.views.dashboard.status import is_below_baseline
@@ -110,8 +111,10 @@ def _sentences(
         if pair.segment is None and FINAL in (pair.stage, *pair.same)
     ]
     names = {row.model.key.model for row in models}
+    of_all = best_sentences(history, stream_partition)
+    yield from of_all
     decided = [pair for pair in pairs if pair.is_decided and {pair.model, pair.against} <= names]
-    for pair in decided[:3]:
+    for pair in [] if of_all else decided[:3]:
         better = pair.better(pair.verdict)
         worse = pair.against if better == pair.model else pair.model
         yield f"{printable(str(better))} has a lower {pair.loss} than {printable(worse)} over the whole run."
@@ -120,7 +123,7 @@ def _sentences(
     for pair in alike[:3]:
         yield f"{printable(pair.model)} and {printable(pair.against)} are equivalent by their {pair.loss}."
     early = [pair for pair in pairs if pair.provisional is not None and {pair.model, pair.against} <= names]
-    if early and early[0].provisional is not None:
+    if early and not of_all:
         yield f"It is too early for {'a verdict' if len(early) == 1 else 'verdicts'} about pairs of models."
     incidents = [incident for row in models for incident in history.incidents.of_model(*row.model.key)]
     at_end = sum(incident.status == OPEN for incident in incidents)

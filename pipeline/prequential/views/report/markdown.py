@@ -20,7 +20,7 @@ from prequential.views.dashboard.pair import Answer, lately
 from prequential.views.dashboard.status import missed
 from prequential.views.watching import state
 from prequential.views.watching.ranking import Choice, RankedModel, Ranking, is_baseline, measures_shown
-from prequential.views.wording import comparing, console, measures, status
+from prequential.views.wording import comparing, comparison_report, console, measures, status
 from prequential.views.wording.expected import ASSUMPTION
 
 PATTERN = re.compile(r"\s*(?P<name>[^\s\[\]]+)\s*(?:\[(?P<where>.*)\])?\s+not\s+better\s*")
@@ -282,7 +282,7 @@ def _lines(history: History, title: str, conditions: Sequence[Condition | Challe
         for pair in history.pairs(*stream_partition)
         if pair.segment is None
     ]
-    heading, *lines = list(comparing.report(pairs)) or [""]
+    heading, *lines = list(comparison_report.report(pairs)) or [""]
     yield from _section(heading.capitalize(), (f"- {code(line.strip())}" for line in lines))
     yield from _section("Compared with their first outcomes", _referred(history))
     expected = list(_expected(history))

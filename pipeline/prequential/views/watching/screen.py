@@ -8,7 +8,7 @@ import re
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from prequential.views.watching.table import (
     warnings,
 )
 from prequential.views.wording import expected, measures
+from prequential.views.wording.best_models import SEVERAL, best_models, in_words
 from prequential.views.wording.comparing import Pair, standing
 from prequential.views.wording.console import (
     age,
@@ -152,8 +153,11 @@ def _estimates(readings: Mapping[SequenceName, Reading | None], names: list[str]
     return grid
 
 
-def _comparisons(pairs: Iterable[Pair], model: ModelState) -> Iterator[Text]:
-    """Yield the model's comparisons, those of the stream as a whole first."""
+def _comparisons(pairs: Sequence[Pair], model: ModelState) -> Iterator[Text]:
+    """Yield which models may be the best, then the model's comparisons, those of the whole stream first."""
+    for best in best_models(pairs, SEVERAL):
+        if best.segment is None:
+            yield Text(printable(f"{measures.stage_in_words(best.stage, best.same)}: {in_words(best, str)}"))
     its_pairs = [pair for pair in pairs if model.key.model in (pair.model, pair.against)]
     for pair in sorted(its_pairs, key=lambda pair: pair.segment or ""):
         segment = f" {pair.segment}" if pair.segment is not None else ""

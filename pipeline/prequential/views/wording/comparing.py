@@ -7,22 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from prequential.configuration.settings.stages import FINAL, sides
+from prequential.configuration.settings.stages import sides
 from prequential.engine.disparity import DIFFERS, NO_DIFFERENCE, VERDICTS
-from prequential.engine.estimators.naming import BASELINE_PREFIX, recency
+from prequential.engine.estimators.naming import recency
 from prequential.topics.disparities import Disparity
 from prequential.topics.errors import printable
 from prequential.topics.outputs import BY_PARTITION, Comparison
 from prequential.views.wording.measures import COLUMNS
 
-#: Pairs that are shown.
-_PAIRS = 10
-
 #: The estimator over all history, to which intervals and verdicts refer.
 WHOLE = "all"
 
 #: Losses in words.
-_LOSSES = {
+LOSSES_IN_WORDS = {
     "error": "error", "log_loss": "log loss", "brier": "Brier score", "absolute": "absolute error",
     "squared": "squared error", "cost": "cost",
 }  # fmt: skip
@@ -106,6 +103,11 @@ class Pair(msgspec.Struct):
     def is_decided(self) -> bool:
         """Whether there is a verdict over the whole run."""
         return self.verdict in (A_LEADS, B_LEADS)
+
+    @property
+    def is_of_stages(self) -> bool:
+        """Whether two stages of one model are compared."""
+        return self.model == self.against
 
     def better(self, verdict: str) -> str | None:
         """Return the better model by a verdict; None if neither is better."""
@@ -201,37 +203,6 @@ class NewestPairs:
     def newest(self) -> list[Pair]:
         """Return all comparisons, in the order in which they began."""
         return list(self._found.values())
-
-
-def report(pairs: Sequence[Pair], ending: str = "") -> Iterator[str]:
-    """Yield lines about pairs: the difference and the verdict over the whole run, and in the latest outcomes.
-
-    Yields nothing without pairs. Each stream has one stage, `final` if it exists. Pairs with baselines come
-    last, then those of a model's stages. `ending` names the place of further pairs.
-    """
-    if not pairs:
-        return
-    stages: dict[str, str] = {}
-    for pair in pairs:
-        if stages.get(pair.stream) != FINAL and not _of_stages(pair):
-            stages[pair.stream] = pair.stage
-    shown = [pair for pair in pairs if pair.stage == stages.get(pair.stream) or _of_stages(pair)]
-    shown.sort(key=lambda pair: (_of_stages(pair), pair.against.startswith(BASELINE_PREFIX)))
-    several = len({pair.stream for pair in pairs}) > 1
-    yield (
-        "model comparison (in brackets: confidence sequence of the loss difference over the whole run, "
-        "valid at any number of looks, if dependence is short):"
-    )
-    for pair in shown[:_PAIRS]:
-        stream = f"{pair.stream} " if several else ""
-        yield f"  {stream}{pair.stage}: {standing(pair)}"
-    if len(shown) > _PAIRS:
-        yield f"  … and {len(shown) - _PAIRS:,} more pairs{ending}"
-
-
-def _of_stages(pair: Pair) -> bool:
-    """Return whether a model's stages are compared with each other."""
-    return pair.model == pair.against
 
 
 def standing(pair: Pair) -> str:
@@ -372,7 +343,7 @@ def _leader_by(difference: float | None) -> str:
 
 def _names(pair: Pair) -> tuple[str, str]:
     """Return A and B: by name, or by stage if a model's stages are compared."""
-    if not _of_stages(pair):
+    if not pair.is_of_stages:
         return pair.model, pair.against
     a, b = (f"{stage} of {pair.model}" for stage in sides(pair.stage))
     return a, b
@@ -385,7 +356,7 @@ def _leads(pair: Pair, verdict: str, leads: str) -> str:
 
 
 def _loss(pair: Pair) -> str:
-    return _LOSSES.get(pair.loss, pair.loss)
+    return LOSSES_IN_WORDS.get(pair.loss, pair.loss)
 
 
 def over_the_whole_run(pair: Pair) -> str:

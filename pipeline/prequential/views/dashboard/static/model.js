@@ -379,7 +379,7 @@ function beforeLabels(data) {
 
 function pairs(data) {
   if (!data.pairs.length) return null;
-  return section("Comparison with other models", h("div", { class: "card" }, pairList(data.pairs)));
+  return section("Comparison with other models", h("div", { class: "card" }, (data.best_models || []).map((sentence) => h("p", {}, sentence)), pairList(data.pairs)));
 }
 
 // Those of the stream as a whole; those of segments when they are asked for.
