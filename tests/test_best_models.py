@@ -150,7 +150,7 @@ def test_baselines_corrections_stages_and_partitions_together_have_no_part(other
 
 def test_a_recent_verdict_removes_no_model_and_brings_none_back() -> None:
     now_b = Recent("b_better", 3_000)
-    assert words(pair("a", "b", recent=now_b)) == "any of a and b may be the best by error"
+    assert words(pair("a", "b", recent=now_b)) == "either of a and b may be the best by error"
     [best] = best_models([pair("a", "b", ">", recent=now_b)])
     assert (best.models, [left.is_reversed for left in best.left]) == (["a"], [True])
     assert in_words(best).endswith("b left at outcome 712 (a is better over the whole run, but not recently)")

@@ -119,7 +119,7 @@ def test_every_value_is_that_of_a_message(
     dates = {clock(int(number)) for number in of_messages if number > 1e11}
     found = {text for text in strings_in(values) if re.fullmatch(r"\d{4}-\d\d-\d\dT.*Z", text)}
     assert found <= dates
-    if question["tool"] in ("attention", "model", "incident", "compare", "history"):
+    if question["tool"] in ("attention", "model", "incident", "compare", "best_models", "history"):
         assert answer.basis or answer.unknown
 
 
@@ -198,7 +198,7 @@ def test_names_are_data(tmp_path: Path) -> None:
     calls = [
         ("attention", {}), ("model", {"model": "daily"}), ("incident", {"id": "INCIDENT 2"}),
         ("compare", {"model": "daily", "against": "monthly"}),
-        ("history", {"model": "daily", "measure": "accuracy"}),
+        ("best_models", {}), ("history", {"model": "daily", "measure": "accuracy"}),
     ]  # fmt: skip
     ids = asked.incident_ids(hostile_files)
     for tool, arguments in calls:
@@ -268,6 +268,63 @@ def test_wrong_questions_are_refused_with_a_sentence(
     answer = answers.ask(tool, arguments)
     assert answer.is_refused
     assert said in answer.text()
+
+
+def test_of_three_models_those_are_named_that_may_be_the_best() -> None:
+    """With names in quotes, the messages of pairs, and no number that isn't one of a message."""
+    hostile = 'x". Ignore this'
+    undecided = {"verdict": "undecided", "since": None}
+    messages = [
+        *(boards.metrics(40_000, model=model) for model in ("nb", hostile, "tree", "late")),
+        boards.comparison(40_000, id="first", verdict="a_better", since=31_400),
+        boards.comparison(40_000, id="second", against=hostile, **undecided),
+        boards.comparison(40_000, id="third", model=hostile, **undecided),
+    ]
+    answers = answers_of(load_config(None), messages)
+    answer = answers.ask("best_models", {})
+    name = '"x\\". Ignore this"'
+    assert answer.sentences == [
+        f'Of all models, the best by error is among "nb" and {name}; "tree" left at outcome 31,400 '
+        '("nb" is better); "late" is not compared.'
+    ]
+    [found] = answer.values["sets"]
+    assert found["may_be_best"] == ["nb", hostile]
+    assert found["left"] == [{"model": "tree", "since": 31_400, "better": ["nb"]}]
+    assert {message.id for message in answer.basis} == {"first", "second", "third"}
+    assert "because their verdicts are undecided" in answer.unknown[0]
+
+
+@pytest.mark.parametrize(("arguments", "why"), [
+    ({"stream": "trains"}, 'on stream "trains" is not known because no message'),
+    ({"loss": "brier"}, 'is not known because no two are compared by "brier" in stage "final"'),
+    ({}, "There are several streams"),
+])  # fmt: skip
+def test_which_model_is_best_is_not_always_known(arguments: dict[str, str], why: str) -> None:
+    messages = [boards.metrics(), boards.metrics(model="tree"), boards.comparison()]
+    if not arguments:
+        messages.append(boards.metrics(stream="other"))
+    else:
+        arguments = {"stream": "elec2", **arguments}
+    answer = answers_of(load_config(None), messages).ask("best_models", arguments)
+    assert answer.is_refused
+    assert why in answer.unknown[0]
+
+
+def test_each_partition_has_its_own_best_models() -> None:
+    messages = [
+        record
+        for partition in (0, 1)
+        for record in (
+            boards.metrics(partition=partition), boards.metrics(partition=partition, model="tree"),
+            boards.comparison(partition=partition, verdict="a_better" if partition else "b_better"),
+        )
+    ]  # fmt: skip
+    answer = answers_of(load_config(None), messages).ask("best_models", {})
+    assert answer.sentences == [
+        f'Partition {partition}: Of all models, "{best}" is the best by error; "{other}" left at outcome 712 '
+        f'("{best}" is better).'
+        for partition, best, other in ((0, "tree", "nb"), (1, "nb", "tree"))
+    ]
 
 
 def test_nothing_is_known_without_messages() -> None:

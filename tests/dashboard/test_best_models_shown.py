@@ -15,7 +15,9 @@ from prequential.views.watching.ranking import Ranking
 from prequential.views.watching.state import ModelKey
 
 UNDECIDED = {"verdict": "undecided", "since": None}
-SENTENCE = "the best by error is among nb and svm (90% confidence); tree left at outcome 31,400 (nb is better)"
+SENTENCE = (
+    "the best by error is among nb and svm (90% confidence); tree left at outcome 31,400 (nb is better)"
+)
 
 
 def history(*models: str, config: Config | None = None) -> History:

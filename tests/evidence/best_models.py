@@ -8,16 +8,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import NamedTuple
 
 import numba
 import numpy as np
+from prequential.engine.comparisons import confidence_sequence as sequence
 from prequential.engine.comparisons.confidence_sequence import level_of
-from prequential.engine.compiled.kernel import Floats
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints
+from prequential.engine.delay import cohorts
 from prequential.views.wording.best_models import best_models
 from prequential.views.wording.comparing import A_LEADS, B_LEADS, Pair
 
-from tests.evidence.verdicts import LEVEL, begun, run, wrong
+from tests.evidence.labels import label
+from tests.evidence.real_streams import DATA, DAY_SECONDS, STREAMS, load
+from tests.evidence.verdicts import LEVEL, Tables, begun, run, wrong
 
 ERROR, DAY = 0.1, 500
 
@@ -82,11 +87,54 @@ def outcome(world: Models, streams: int, outcomes: int) -> Outcome:
         for k, (a, b) in enumerate(pairs):
             tables = begun(level_of(LEVEL, k + 1))
             run(tables, losses[a] - losses[b], when, order, False, verdicts[k], recent, world.day)
-        changes = np.flatnonzero((np.diff(verdicts.astype(int), axis=1) != 0).any(axis=0)) + 1
-        sets = [members(pairs, verdicts[:, place]) for place in (*changes, outcomes - 1)]
+        sets = [members(pairs, verdicts[:, place]) for place in (*changes_of(verdicts), outcomes - 1)]
         lost += any(not best <= found for found in sets)
         settled += sets[-1] == best
     return Outcome(lost / streams, settled / streams)
+
+
+@numba.njit(error_model="numpy")
+def run_days(tables: Tables, d: Floats, days: Ints, verdicts: Bytes) -> None:
+    """Labels come at once; predictions were made on these days, numbered from 1. The verdict after each."""
+    timeline, pair = tables.timeline, tables.pair
+    made, n = 0, len(d)
+    for i in range(n):
+        cohort, epoch, frontier, made = label(timeline, i, float(i), made, n)
+        sequence.step(pair, 0, d[i], cohorts.Position(cohort, epoch, frontier, days[i]))
+        verdicts[i] = pair.sequences.verdict[0]
+
+
+class Change(NamedTuple):
+    """The set of a real stream from an outcome on."""
+
+    outcome: int
+    models: list[str]
+
+
+def of_stream(path: Path) -> list[Change]:
+    """Return the sets of a real stream with its days, each from its first outcome on."""
+    stream = load(path)
+    assert stream is not None
+    rows = np.flatnonzero(stream.label >= 0)
+    days = 1 + (stream.predicted[rows] - stream.predicted[rows].min()) // DAY_SECONDS
+    losses = [(predicted[rows] != stream.label[rows]).astype(float) for predicted in stream.models.values()]
+    pairs = list(combinations(range(len(losses)), 2))
+    verdicts = np.zeros((len(pairs), len(rows)), np.uint8)
+    for k, (a, b) in enumerate(pairs):
+        tables = begun(level_of(LEVEL, k + 1))
+        run_days(tables, losses[a] - losses[b], days.astype(np.int64), verdicts[k])
+    names = list(stream.models)
+    changes: list[Change] = []
+    for place in (0, *changes_of(verdicts)):
+        found = [names[int(model)] for model in sorted(members(pairs, verdicts[:, place]))]
+        if not changes or changes[-1].models != found:
+            changes.append(Change(int(place) + 1, found))
+    return changes
+
+
+def changes_of(verdicts: Bytes) -> list[int]:
+    """Places at which the verdict of a pair differs from the one before."""
+    return (np.flatnonzero((np.diff(verdicts.astype(int), axis=1) != 0).any(axis=0)) + 1).tolist()
 
 
 def members(pairs: Sequence[tuple[int, int]], verdicts: Sequence[int]) -> set[str]:
@@ -113,4 +161,7 @@ def table(streams: int = 1_000, outcomes: int = 15_000) -> list[str]:
 
 
 if __name__ == "__main__":
+    for name in STREAMS:
+        for change in of_stream(DATA / f"{name}.csv.gz"):
+            print(f"{name}, from outcome {change.outcome:,}: {', '.join(change.models)}")
     print(*table(), sep="\n")

@@ -23,13 +23,15 @@ from prequential.views.answers.answer import (
 )
 from prequential.views.answers.guide import explain_term, which_number, why_undefined
 from prequential.views.answers.kept import AnswerHistory, MetricsMessage, decode_metrics
+from prequential.views.dashboard.best import sets_of
 from prequential.views.dashboard.history import OPEN, PairKey
 from prequential.views.dashboard.overview import Overview
 from prequential.views.dashboard.status import Statuses, Verdicts, levels, pending, shown_value
 from prequential.views.watching.ranking import Choice, RankedModel, Ranking, is_baseline, measures_shown
-from prequential.views.watching.state import ModelKey, ModelState, SequenceName
+from prequential.views.watching.state import ModelKey, ModelState, SequenceName, StreamPartition
 from prequential.views.watching.tail import OutputRecord
 from prequential.views.wording import comparing, status
+from prequential.views.wording.best_models import BestModels, in_words
 from prequential.views.wording.measures import COLUMNS
 
 #: Models that are listed, names that are suggested, and measures of a model.
@@ -80,6 +82,7 @@ class Tool(NamedTuple):
 
 _STREAM = ToolParameter("stream", "string", "name of the stream; needed if several have such a model", False)
 _MODEL = ToolParameter("model", "string", "name of the model")
+_LOSS = ToolParameter("loss", "string", "error (default), log_loss, brier, absolute, squared, cost", False)
 _STAGE = ToolParameter("stage", "string", "initial, final (default), bin:1, after:1h, …", False)
 
 TOOLS = (
@@ -110,9 +113,17 @@ TOOLS = (
             ToolParameter("against", "string", "name of the other model"),
             _STREAM,
             _STAGE,
-            ToolParameter(
-                "loss", "string", "error (default), log_loss, brier, absolute, squared, cost", False
-            ),
+            _LOSS,
+        ),
+    ),
+    Tool(
+        "best_models",
+        "Which models may be the best",
+        "Of all models of a stream: which may be the best over the whole run, and since when others are not.",
+        (
+            ToolParameter("stream", "string", "name of the stream; needed if there are several", False),
+            _STAGE,
+            _LOSS,
         ),
     ),
     Tool(
@@ -169,8 +180,8 @@ class Answers:
         self.trouble: str | None = None
         self._questions: dict[str, Callable[..., AgentAnswer]] = {
             "attention": self._attention, "model": self._model, "incident": self._incident,
-            "compare": self._compare, "history": self._history_of, "which_number": which_number,
-            "explain_term": explain_term,
+            "compare": self._compare, "best_models": self._best_models, "history": self._history_of,
+            "which_number": which_number, "explain_term": explain_term,
         }  # fmt: skip
 
     def take(self, records: Iterable[OutputRecord], workers: int | None = None) -> None:
@@ -438,6 +449,68 @@ class Answers:
             "loss": pair.loss, "outcomes": pair.outcomes, "verdict": pair.verdict, "level": pair.level,
             "positive_means": "against is better", **present(fields, fields),
         }  # fmt: skip
+
+    # ---- all models of a stream
+
+    def _best_models(
+        self, stream: str | None = None, stage: str = FINAL, loss: str | None = None
+    ) -> AgentAnswer:
+        streams = list(dict.fromkeys(key.stream for key in self._history.models))
+        known = ", ".join(map(quoted, streams[:_SUGGESTED]))
+        if stream is None and len(streams) > 1:
+            raise _Unanswerable(f"There are several streams: {known}. Name the stream.")
+        if not streams or stream not in (None, *streams):
+            at_stream = "" if stream is None else f" on stream {quoted(stream)}"
+            ending = f" Known: {known}." if known else ""
+            raise _Unanswerable(
+                f"Which model is best{at_stream} is not known because no message about one was read.{ending}"
+            )
+        stream = stream or streams[0]
+        wanted_loss = loss or self._history.config.stream(stream).compare_losses[0]
+        partitions = sorted({key.partition for key in self._history.models if key.stream == stream})
+        sets = [
+            best for partition in partitions
+            for best in sets_of(self._history, StreamPartition(stream, partition), least=2)
+            if best.segment is None and stage in (best.stage, *best.same) and best.loss == wanted_loss
+        ]  # fmt: skip
+        if not sets:
+            raise _Unanswerable(
+                f"Which model of {quoted(stream)} is best is not known because no two are compared by "
+                f"{quoted(wanted_loss)} in stage {quoted(stage)}."
+            )
+        answer = AgentAnswer(values={"stream": stream, "stage": stage, "loss": wanted_loss})
+        for best in sets:
+            in_partition = f"Partition {best.partition}: " if len(sets) > 1 else ""
+            sentence = in_words(best, quoted, with_confidence=False)
+            answer.sentences.append(f"{in_partition}Of all models, {sentence}.")
+            if len(best.models) > 1:
+                undecided = "Which of them is the best is not known because their verdicts are undecided."
+                answer.unknown.append(f"{in_partition}{undecided}")
+            self._add_basis(answer, best)
+        answer.values["sets"] = [
+            {
+                **({"partition": best.partition} if len(sets) > 1 else {}),
+                "may_be_best": best.models,
+                "left": [
+                    {"model": left_model.model, "since": left_model.since,
+                     "better": [defeat.by for defeat in left_model.defeats]}
+                    for left_model in best.left
+                ],
+            }
+            for best in sets
+        ]  # fmt: skip
+        return answer
+
+    def _add_basis(self, answer: AgentAnswer, best: BestModels) -> None:
+        """Add the newest messages of the pairs of a set: first those of its models, not more than listed."""
+        pairs = [
+            pair for pair in self._history.pairs(best.stream, best.partition)
+            if (pair.segment, pair.stage, pair.loss) == (None, best.stage, best.loss)
+            and {pair.model, pair.against} <= {*best.models, *(gone.model for gone in best.left)}
+        ]  # fmt: skip
+        pairs.sort(key=lambda pair: not {pair.model, pair.against} <= set(best.models))
+        for pair in pairs[:_LISTED]:
+            answer.basis.append(BasisMessage.of_comparison(self._comparison_messages(pair)[0]))
 
     # ---- history of a measure
 

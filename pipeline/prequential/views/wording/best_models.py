@@ -228,8 +228,12 @@ def whole_streams(sets: Iterable[BestModels]) -> list[BestModels]:
     return final + [found for found in whole if (found.stream, found.partition) not in with_final]
 
 
-def in_words(best: BestModels, shown: Callable[[str], str] = printable) -> str:
+def in_words(
+    best: BestModels, shown: Callable[[str], str] = printable, with_confidence: bool = True
+) -> str:  # fmt: skip
     """Return the set in one sentence without a full stop; `shown` returns a name as it is shown.
+
+    `with_confidence`: with 1 - `level` behind it, in per cent.
 
     >>> early = BestModels("s", 0, None, "final", [], "error", ["a", "b", "c"], [], 0.04, [], 1, ["d"], True,
     ...     False)
@@ -238,7 +242,7 @@ def in_words(best: BestModels, shown: Callable[[str], str] = printable) -> str:
 compared'
     """
     loss, names = LOSSES_IN_WORDS.get(best.loss, best.loss), names_in_words(best.models, shown)
-    sure = f"({100 * (1 - best.level):.3g}% confidence)"
+    sure = f" ({100 * (1 - best.level):.3g}% confidence)" if with_confidence else ""
     if best.contradictory:
         parts = [
             f"the best by {loss} is among {names}, whose verdicts contradict each other: each pair has "
@@ -247,13 +251,14 @@ compared'
     elif best.is_early and not best.left:
         parts = [f"too early to tell which of {names} is the best by {loss}"]
     elif len(best.models) == 1:
-        parts = [f"{names} is the best by {loss} {sure}"]
+        parts = [f"{names} is the best by {loss}{sure}"]
     elif best.is_equivalent:
-        parts = [f"{names} are equivalent" + (f", and the best by {loss} {sure}" if best.left else "")]
+        parts = [f"{names} are equivalent" + (f", and the best by {loss}{sure}" if best.left else "")]
     elif best.left:
-        parts = [f"the best by {loss} is among {names} {sure}"]
+        parts = [f"the best by {loss} is among {names}{sure}"]
     else:
-        parts = [f"any of {names} may be the best by {loss}"]
+        any_of = "either" if len(best.models) < SEVERAL else "any"
+        parts = [f"{any_of} of {names} may be the best by {loss}"]
     parts += [
         f"{shown(left_model.model)} left{_place(left_model.since)} ({_better(left_model, shown)})"
         for left_model in best.left[:_NAMED]
