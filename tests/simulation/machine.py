@@ -17,9 +17,11 @@ import threading
 import time
 import types
 import uuid
+import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -157,8 +159,8 @@ class App:
         for names, function in self._agents:
             queue: asyncio.Queue[Any] = asyncio.Queue()
             self._queues.update(dict.fromkeys(names, queue))
-            self._tasks.append(asyncio.ensure_future(self._watched(function(_stream(queue)))))
-        self._tasks.append(asyncio.ensure_future(self._watched(self._conduct())))
+            self._tasks.append(asyncio.ensure_future(self._watched(partial(function, _stream(queue)))))
+        self._tasks.append(asyncio.ensure_future(self._watched(self._conduct)))
 
     async def _conduct(self) -> None:
         self.fetcher.subscribe()
@@ -167,9 +169,9 @@ class App:
             async for topic_partition, message in consumer.getmany(1.0):  # type: ignore[misc]
                 self._queues[topic_partition.topic].put_nowait(message.value)
 
-    async def _watched(self, work: Any) -> None:
+    async def _watched(self, work: Callable[[], Any]) -> None:
         try:
-            await work
+            await work()
         except Exception as error:
             self.crashed, self.crash_reason = True, error
 
@@ -361,7 +363,10 @@ def simulated(story: Callable[[str], None]) -> Iterator[None]:
     rejected.rejected.__init__()  # type: ignore[misc]
     rejected.complain.__init__()  # type: ignore[misc]
     try:
-        yield
+        with warnings.catch_warnings():
+            # A process that is killed has coroutines that never began.
+            warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+            yield
     finally:
         for (owner, name, value), is_own in zip(before, inherited):
             if is_own:

@@ -14,7 +14,11 @@ from tests.simulation.finding import MOST_SEEDS, found
 from tests.simulation.safeguards import SAFEGUARDS
 from tests.simulation.world import World
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    # Processes that are killed have coroutines that never began.
+    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
+]
 
 #: Worlds of a test, and the number of these tests.
 _WORLDS = 20
