@@ -10,11 +10,16 @@ import pytest
 from comparison import assert_as_replayed, assert_published_once
 from confluent_kafka import ConsumerGroupType
 from prequential.configfile.reading.reader import load_config
+from prequential.topics.admin import create
 from prequential.topics.clients import CLASSIC, CONSUMER, KafkaConfig, connect
+from prequential.topics.specs import topic_specs
+from prequential.views.watching.group import read_group
 from processes import HANGS, WorkerProcess, await_published, eventually, write_config
 from workload import Feeder, records
 
+from tests.brokers import launch
 from tests.group_protocols import NEEDS_CONSUMER
+from tests.skipping import or_skip
 
 pytestmark = [pytest.mark.slow, NEEDS_CONSUMER]
 
@@ -63,6 +68,9 @@ def test_workers_share_die_and_leave(cluster: KafkaConfig, stream: Feeder, tmp_p
     with WorkerProcess(config) as first, WorkerProcess(config) as second:
         have_all(first, second)
         kept = second.shards()
+        members = read_group(load_config(str(config))).members
+        assert members is not None
+        assert sorted(member.partitions for member in members) == [(0, 1), (2, 3)]
         first.kill()
         have_all(second)
         assert all(second.log.count(f"shard {number}: no snapshot") == 1 for number in kept)
@@ -75,6 +83,21 @@ def test_workers_share_die_and_leave(cluster: KafkaConfig, stream: Feeder, tmp_p
             assert group_type(kafka, load_config(str(config)).group) == ConsumerGroupType.CONSUMER
             assert third.stop() == 0
     assert_right(kafka, config)
+
+
+@pytest.mark.nightly
+def test_brokers_without_the_protocol(tmp_path: Path) -> None:
+    """As those before Apache Kafka 4.0; the worker says so in one sentence."""
+    with or_skip():
+        broker = launch("kafka", {"group.coordinator.rebalance.protocols": CLASSIC})
+    with broker:
+        kafka = broker.config(group_protocol=CONSUMER)
+        create(kafka, topic_specs(kafka))
+        with WorkerProcess(write_config(tmp_path, kafka)) as worker:
+            assert worker.wait() == 1
+            reason = "don't support it (Broker: API version not supported): expected Apache Kafka 4.0"
+            assert reason in worker.log
+            assert "Traceback" not in worker.log
 
 
 def test_a_group_changes_its_protocol_and_back(cluster: KafkaConfig, stream: Feeder, tmp_path: Path) -> None:

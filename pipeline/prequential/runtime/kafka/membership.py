@@ -142,6 +142,7 @@ def generation_of(metadata: bytes) -> int:
 
     It is -1 or 0 outside of a group. The broker accepts offsets in a transaction without a generation
     unchecked, from any client.
+    Raises WorkError for metadata of another form.
     """
     if not metadata.startswith(_METADATA):
         raise WorkError(f"unknown form of group metadata {metadata[:8]!r}: expected {_METADATA!r}")
