@@ -132,6 +132,7 @@ def test_a_group_changes_its_protocol_and_back(cluster: KafkaConfig, stream: Fee
     assert_right(cluster, configs[CLASSIC])
 
 
+@pytest.mark.nightly
 def test_a_name_is_free_after_the_session(
     cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
