@@ -124,6 +124,7 @@ class _Consumer:
         self.app, self.fetcher = app, app.fetcher
         self._deliveries = count(1)
         self._had_many, self._beside = True, False
+        self._pause = transport._PAUSE_SECONDS
 
 
 class App:
