@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from boards import comparison, history_of, metrics
+import pytest
+from boards import comparison, history_of, metrics, served
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.views.dashboard.gate import gate_page
@@ -14,13 +15,18 @@ from prequential.views.dashboard.verdict import verdict_of
 from prequential.views.watching.ranking import Ranking
 from prequential.views.watching.state import ModelKey
 
+from tests.browser import ready
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
 UNDECIDED = {"verdict": "undecided", "since": None}
 SENTENCE = (
     "the best by error is among nb and svm (90% confidence); tree left at outcome 31,400 (nb is better)"
 )
 
 
-def history(*models: str, config: Config | None = None) -> History:
+def messages(*models: str) -> list[Any]:
     """Of three models, of which `tree` is worse than `nb`; and `models` without any pair."""
     records: list[Any] = [metrics(40_000, model=model) for model in ("nb", "svm", "tree", *models)]
     records += [
@@ -29,7 +35,11 @@ def history(*models: str, config: Config | None = None) -> History:
         comparison(40_000, model="svm", level=0.025, **UNDECIDED),
         comparison(40_000, segment="k=v", verdict="b_better"),
     ]
-    return history_of(records, config=config)
+    return records
+
+
+def history(*models: str, config: Config | None = None) -> History:
+    return history_of(messages(*models), config=config)
 
 
 def test_the_page_of_each_model_begins_with_the_set() -> None:
@@ -73,3 +83,12 @@ def test_only_a_challenger_of_the_set_may_replace_a_champion() -> None:
     assert of_set["failed"]
     [of_set] = [answer for answer in promotions["nb"]["answers"] if SENTENCE in answer["sentence"]]
     assert not of_set["failed"]
+
+
+@pytest.mark.slow
+def test_a_page_in_a_browser_has_it_above_the_pairs(page: Page) -> None:
+    with served(messages()) as (address, _):
+        ready(page, f"{address}#/model?stream=elec2&model=nb&partition=0")
+        text = page.inner_text("main")
+        assert f"Of all models, {SENTENCE}." in text
+        assert text.index("Of all models") < text.index("nb beats tree")

@@ -275,6 +275,7 @@ class TestKeys:
         text = "\n".join(re.sub(" +", " ", line) for line in terminal.press("enter"))
         for expected in (
             "model nb", "12.3 since outcome 40,001", "2 alarms since 22:13:20",
+            "\nfinal: the best by error is among nb and tree (90% confidence); lr left at outcome 712 (nb ",
             "\nfinal: nb beats lr over the whole run: "
             "error lower by 0.031 (0.012 to 0.050), since outcome 712 of 4,000 at 95% confidence\n"
             "initial arm=A: tree beats nb over the whole run: error lower by 0.031 (",
