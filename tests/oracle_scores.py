@@ -177,6 +177,10 @@ def number_measures(
     >>> values, undefined = number_measures([(1, Number(0.0, 2.0)), (1, Number(0.0, 0.0, (-1.0, 2.0)))], 0.75)
     >>> [values[name] for name in ("pinball", "interval_coverage", "interval_width")], undefined["mape"]
     ([0.25, 1.0, 3.0], 'zero_denominator')
+    >>> number_measures(
+    ...     [(1, Number(0.0, 2.0)), (1, Number(0.0, 0.0, (-1.0, 2.0)))], tolerance=1.0
+    ... )[0]["hit_rate_at_tolerance"]  # of all outcomes, not of those with an interval
+    0.5
     """
     found = list(memory)
     exact = [(Fraction(w), Fraction(one.y_true), Fraction(one.y_pred)) for w, one in found]
@@ -208,10 +212,11 @@ def number_measures(
         for w, one in found if one.interval is not None
     ]  # fmt: skip
     if bounded:
-        n = sum((w for w, *_ in bounded), ZERO)
-        within = sum((w for w, low, y, high in bounded if low <= y <= high), ZERO)
-        values["interval_coverage"] = float(within / n)
-        values["interval_width"] = float(sum((w * (high - low) for w, low, _, high in bounded), ZERO) / n)
+        intervals = sum((w for w, *_ in bounded), ZERO)
+        covered = sum((w for w, low, y, high in bounded if low <= y <= high), ZERO)
+        widths = sum((w * (high - low) for w, low, _, high in bounded), ZERO)
+        values["interval_coverage"] = float(covered / intervals)
+        values["interval_width"] = float(widths / intervals)
     else:
         undefined |= dict.fromkeys(("interval_coverage", "interval_width"), "no_intervals")
     _forecast_measures(found, values, undefined)
