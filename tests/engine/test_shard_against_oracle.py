@@ -486,7 +486,8 @@ def test_the_random_worlds_have_what_can_go_wrong(way: str) -> None:
         "p_ran_one", "p_per_one", "p_maj_one", "no_positives", "no_predicted_positives",
         "no_negatives", "zero_denominator", "no_positive_class", "no_probabilities",
         "not_regression", "not_classification", "no_propensity", "no_label_known", "faded",
-        "no_values", "no_intervals", "no_quantile", "no_season", "no_quantile_sets", "too_few", "empty",
+        "no_values", "no_intervals", "no_quantile", "no_season", "no_quantile_sets", "no_setting", "too_few",
+        "empty",
     }  # fmt: skip
     assert stages >= {"initial", "final", "intermediate", "bin:1", "bin:2", "bin:3"}
     assert weighted > 100
