@@ -298,10 +298,17 @@ def model_page(
         "before_labels": {"lines": state.expected_lines(model, zone), "assumption": ASSUMPTION},
         **events._asdict(),
         "totals": {**events.totals, "segments": len(tables["segment_rows"])},
-        "pairs": pair_lines(history, key.stream, key.partition, key.model),
-        "best_models": best_sentences(history, key.stream_partition),
+        **_compared(history, key),
         **tables,
         "segment_rows": tables["segment_rows"][:_SEGMENTS],
+    }
+
+
+def _compared(history: History, key: state.ModelKey) -> dict[str, Any]:
+    """Return a model's pairs, and which of the stream's models may be the best."""
+    return {
+        "pairs": pair_lines(history, key.stream, key.partition, key.model),
+        "best_models": best_sentences(history, key.stream_partition),
     }
 
 
