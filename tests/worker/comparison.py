@@ -135,7 +135,8 @@ def assert_as_replayed(
             theirs = expected[about]
             for place, (ours, their) in enumerate(zip(messages, theirs)):
                 assert ours == their, (topic, about, place)
-            assert len(messages) == len(theirs), (topic, about)
+            more, missing = messages[len(theirs) :], theirs[len(messages) :]
+            assert len(messages) == len(theirs), (topic, about, more, missing)
     every = [_published_letter(kafka, message) for message in read_topic(kafka, DEAD_LETTERS)]
     letters = [(origin, letter) for origin, letter in every if origin[0] not in sources]
     assert len(letters) == len(dict(letters)), "a dead letter was published twice"

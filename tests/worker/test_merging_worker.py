@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from processes import (
 )
 from workload import HORIZON, SETTLE, Record, Sender, records
 
+from tests.group_protocols import BOTH_AT_NIGHT
+
 pytestmark = pytest.mark.slow
 
 
@@ -41,7 +44,11 @@ def of_all(kafka: KafkaConfig, topic: str) -> list[bytes]:
     return merged([message.value() or b"" for message in read_topic(kafka, topic)])
 
 
-def test_merged_once_and_as_replayed_though_workers_die(cluster: KafkaConfig, tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", BOTH_AT_NIGHT)
+def test_merged_once_and_as_replayed_though_workers_die(
+    protocol: str, cluster: KafkaConfig, tmp_path: Path
+) -> None:
+    cluster = replace(cluster, group_protocol=protocol)
     config = write_config(
         tmp_path, cluster,
         defaults={
