@@ -137,7 +137,7 @@ class Accumulator:
         """Clear these places of sequences' sums, and these flags of the outcomes in windows."""
         is_window = "flags" in self.table._fields
         if is_window:
-            self.table.flags[rows] &= 0xFF ^ flags
+            self.table.flags[rows] &= np.iinfo(self.table.flags.dtype).max ^ flags
         if is_window or not windows_only:
             self.table.sums[rows[:, None], np.array(places, dtype=np.int64)] = 0.0
             if "rests" in self.table._fields:

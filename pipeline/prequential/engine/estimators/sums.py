@@ -23,8 +23,8 @@ from prequential.engine.tables.outcomes import OUTCOME, REVISION, UNREVISED, Log
 from prequential.engine.tables.scores import ERROR, LABELS, MEAN, REST, SPREAD, VALUE
 from prequential.engine.tables.store import NO_CLASS
 
-#: Flags of an outcome in `Additions`, in addition to those in the log's column `scored`. Losses have
-#: `outcomes.SCORED`; losses of 0 and 1 have `RIGHT` for 0.
+#: Flags of an outcome in `Additions`, in addition to those in the log's column `scored`: bits that this
+#: column has for regression only. Losses have `outcomes.SCORED`; losses of 0 and 1 have `RIGHT` for 0.
 RIGHT, IS_POSITIVE = 4, 8
 
 #: The kept numbers of an outcome with probabilities, or with a weight. If configured, the last one is the

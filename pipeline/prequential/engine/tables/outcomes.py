@@ -19,7 +19,10 @@ from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inli
 #: revision that follows, for what is scored or at stake.
 OUTCOME, REVISION, REFERENCE, UNREVISED = range(4)
 
-#: What is scored of an outcome (bits): its probabilities or its number, the weight of its label.
+#: What is scored of an outcome (bits): its probabilities or its number, the weight of its label. `Log.scored`
+#: has eight bits, and none is free for either task: estimators add 4 and 8 for classification
+#: (`engine.estimators.sums.RIGHT`). A further one needs a wider column there, in `logs`, and in the flags of
+#: estimators. A compiled loop would drop it without an error.
 SCORED, WEIGHTED = 1, 2
 
 #: Further bits for regression: the prediction has an interval; its label is in the interval.
@@ -84,16 +87,15 @@ class Log(NamedTuple):
     weight: Floats  # 1/propensity of the label; for regression, a number of `scores.numbers_of`
 
 
-#: Joint cells: label, prediction, which baselines were right.
+# Joint cells: label, prediction, which baselines were right
+
+
 @inner
 def cell_of(label: int, prediction: int, bits: int, capacity: int) -> int:
     """The joint cell (label·k + prediction)·4 + bits, of 4·k² with room for k = `capacity` classes.
 
     `label` and `prediction` are class codes; `bits`: 2 where the persistent baseline was right, plus 1 where
     the majority one was.
-
-    >>> cell_of(1, 0, 3, 2)
-    11
 
     >>> cell_of(1, 0, 3, 2)
     11
