@@ -37,12 +37,17 @@ class Bounded(np.ndarray):
     >>> np.arange(3).view(Bounded)[-1]
     Traceback (most recent call last):
     IndexError: index -1 is below 0: a compiled loop would leave its table, of shape (3,)
+    >>> np.arange(3).view(Bounded)
+    array([0, 1, 2])
     """
 
     def __getitem__(self, index: Any) -> Any:
         if index < 0 if type(index) is int else _is_below_0(index):
             raise _error(index, self)
         return np.ndarray.__getitem__(self, index)
+
+    def __repr__(self) -> str:  # numpy's would read from the end, as tracebacks in tests show
+        return repr(self.view(np.ndarray))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if index < 0 if type(index) is int else _is_below_0(index):
