@@ -546,6 +546,10 @@ class World:
             parts.append(
                 f"shard {partition} of {self.ends(partition)}: {' and '.join(texts) or 'nobody has it'}"
             )
+        ends = [line for line in self.story.lines if line.text.startswith(("critical: ", "ends: "))]
+        parts += [
+            f"{line.who} was the last of {len(ends)} to end by itself: {line.text}" for line in ends[-1:]
+        ]
         return "; ".join(parts)
 
     async def _stop(self, *, checks: bool = True) -> None:
