@@ -56,6 +56,8 @@ def clicks(seed: int, rows: int, classes: int) -> tuple[Events, list[int]]:
 class AtHorizon(plain.Plain):
     """One model where a class is known at the horizon alone."""
 
+    closes = True
+
     def knows(self, clock: int) -> bool:
         return self.since is not None and clock > self.since + plain.HORIZON
 

@@ -86,6 +86,9 @@ class Plain:
     #: Whether labels are a sample: what has no label is expected, too, whether it waits or not.
     sampled = False
 
+    #: Whether a class is known at the horizon alone.
+    closes = False
+
     def __init__(self, classes: int) -> None:
         self.merged = classes > 8
         self.size = 2 if self.merged else next(size for size in (1, 2, 4, 8) if size >= classes)
@@ -100,7 +103,7 @@ class Plain:
         self.since: int | None = None
         cells = [(j, k) for j in range(self.rows) for k in range(self.size)]
         #: By cell the mean, the variance, that of a step and of a period's own deviation.
-        self.levels: Any = {cell: [0.0, 0.05, 0.002, 0.004] for cell in cells}
+        self.levels: Any = {cell: [0.0, 0.05, 0.0005, 0.00175] for cell in cells}
         #: By cell d of final periods with its variance by chance.
         self.finals: Any = {cell: [] for cell in cells}
 
@@ -137,7 +140,7 @@ class Plain:
             own["met", j, b, slot, k] += 1
             self.c[j, b, k] += 1
             delay = (int(events.t1[i]) - ts) / HORIZON
-            bucket = sum(0.87 ** (63 - a) <= delay for a in range(63))
+            bucket = sum(_bounds(a)[1] <= delay for a in range(63))
             self.d[j, k, bucket] += not events.at_horizon[i]
             self.outcomes += 1
             if self.outcomes % 256 == 0:
@@ -199,6 +202,8 @@ class Plain:
                     levels[j, k][1] += levels[j, k][2]
                 prior = {k: (levels[j, k][0], levels[j, k][1] + levels[j, k][3]) for k in others}
                 d, learned = part.mode(prior)
+                if labelled < 5 and not closing and not self.closes:  # neither labels nor absent ones count
+                    d, learned = [prior[k][0] if k != right else 0.0 for k in size], [0.0] * self.size
                 coming = part.coming(d)
                 for k in size:
                     matrix[j, k] = sum(part.met[b, k] + coming[b, k] for b in strata)
@@ -240,7 +245,7 @@ class Plain:
                 share = sum(made[slot] * min(1, f[slot, j, k]) for slot in slots) / sum(made)
                 came = sum(own["met", j, b, slot, k] for b in strata for slot in slots)
                 due, now = due + here, now + here * share
-                if share < 1e-6:
+                if share < 0.05 or self.delays_of(j, k) < 1:
                     chance = math.inf
                 else:
                     total, chance = total + came / share, chance + max(came, here * share) / share**2
@@ -254,7 +259,7 @@ class Plain:
             alone = off * (learned + 1 / width) / learned
             finals.append((mean + max(-3.0, min(3.0, alone)), 1 / learned))
             if len(finals) > 1:
-                near, far = _moment(finals, 1, 0.01), _moment(finals, 2, 0.012)
+                near, far = _moment(finals, 1, 0.004), _moment(finals, 2, 0.0045)
                 step = max(0.02 * near, min(near, far - near))
                 own = (near - step) / 2
         gain = p / width
@@ -322,6 +327,10 @@ class Plain:
         every = sum(self.d[j, k, a] for a in range(64))
         return sum(self.d[j, k, a] * self.factor(a, 20_000) for a in range(64)) / every if every else 1.0
 
+    def delays_of(self, j: int, k: int) -> float:
+        """Labels k of predictions of class j, as far as their delays are remembered."""
+        return sum(self.d[j, k, a] * self.factor(a, 10_000) for a in range(64))
+
     def worth(self, j: int, strata: Iterable[int]) -> float:
         """How many labels a weight of 1 is worth in these strata."""
         return 1.0
@@ -383,18 +392,21 @@ class Plain:
 
 def _bounds(a: int) -> tuple[float, float]:
     """Those of a bucket of delays."""
-    return (0.87 ** (64 - a) if a else 0.0), 0.87 ** (63 - a)
+    upper = [0.25 * 0.8 ** (32 - a) if a < 33 else 0.25 + 0.75 * (a - 32) / 31 for a in (a - 1, a)]
+    return (upper[0] if a else 0.0), upper[1]
 
 
 def _moment(finals: Any, apart: int, first: float) -> float:
-    """The mean square of what d differs by between final periods, beyond chance; `first` is given ± 0.02."""
-    total, weights = 2 / 0.02**2 * first, 2 / 0.02**2
+    """The mean square of what d differs by between final periods, beyond chance; `first` is given."""
+    total = weights = 0.0
     pairs = list(zip(finals, finals[apart:]))
     for age, ((before, doubt), (now, chance)) in enumerate(reversed(pairs)):
-        weight = 0.95**age / (chance + doubt + 0.01) ** 2
+        weight = 0.95**age / (chance + doubt + 0.004) ** 2
         total += weight * ((now - before) ** 2 - chance - doubt)
         weights += weight
-    return max(1e-6, total / weights)
+    # It is given ± 0.02, or as much more as the others exceed 0.
+    own = 2 / (0.02 + max(0.0, total / weights if weights else 0.0)) ** 2
+    return max(1e-6, (total + own * first) / (weights + own))
 
 
 class _Part:

@@ -54,3 +54,12 @@ def test_labels_that_can_hardly_have_come_show_nothing() -> None:
         see(models, 100.0, 1_000.0, 500_000.0)
     see(models, 0.0, 1_000.0, math.inf)
     assert pace(models) == 1.0
+
+
+def test_without_evidence_earlier_periods_show_nothing_either() -> None:
+    """Early in a model's life no label of some class has come: what is seen then doesn't last."""
+    models = begun(2).models
+    for _ in range(5):
+        see(models, 500.0, 1_000.0, 2_000.0)
+    see(models, 0.0, 1_000.0, math.inf)
+    assert pace(models) == 1.0

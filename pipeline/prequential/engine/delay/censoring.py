@@ -11,7 +11,8 @@ For two classes with the same delay for all labels of one class this is the dela
 (Myakala 2025); d is carried over periods as in `levels`.
 
 The absence of labels is no evidence if labels have slowed down or stopped. Then F is too large for what has
-come, whatever the classes are, and counts as much smaller (see `paces` and `_trust`).
+come, whatever the classes are, and counts as much smaller (see `paces` and `_trust`). With a few labels,
+neither they nor absent ones are evidence: labels alone would make their class too frequent.
 
 With `label_at_horizon`, F of the class at the horizon is 0 before the horizon.
 """
@@ -35,7 +36,7 @@ _STEPS, _LONGEST, _ENOUGH = 12, 1.0, 1e-4
 #: The smallest probability of waiting, and the largest |d|.
 _LEAST, _LARGEST_TILT = 1e-9, 30.0
 
-#: With fewer labels in a period, absent ones are no evidence.
+#: With fewer labels in a period, neither these nor absent ones are evidence.
 FEW = 5.0
 
 #: Labels have stopped if there are this many standard deviations fewer than there should be even if d were
@@ -47,6 +48,12 @@ _FEWER, _LOWER, _AT_LEAST = 3.0, 3.0, 2.0
 def right_label(predicted: int, labels: int, j: int) -> int:
     """The label that is right where class j is predicted."""
     return j if predicted == labels else labels - 1
+
+
+@inner
+def has_evidence(look: PeriodLook, labelled: float) -> bool:
+    """Whether a period has enough labels to say something of its classes."""
+    return look.model.closing or look.model.closes or labelled >= FEW
 
 
 @inner
@@ -150,15 +157,20 @@ def count_rows(look: PeriodLook, j: int) -> None:
 
 
 @inner
-def fit(look: PeriodLook, j: int) -> tuple[float, float]:
+def fit(look: PeriodLook, j: int, evidence: bool) -> tuple[float, float]:
     """Put d of class j and its information into `scratch.tilts`, by Newton's method from d = 0 on.
 
-    The prior mean and variance are there. Returns the slope of the likelihood by the right label's odds at
-    d = 0, and the information.
+    The prior mean and variance are there; without `evidence` they are the result. Returns the slope of the
+    likelihood by the right label's odds at d = 0, and the information.
     """
     model, tilts = look.model, look.scratch.tilts
     right = right_label(model.predicted, model.labels, j)
     slope = information = 0.0
+    if not evidence:
+        for k in range(model.labels):
+            tilts[TILT, k] = tilts[PRIOR, k] if k != right else 0.0
+            tilts[INFORMATION, k], tilts[ODDS, k] = 0.0, exp(tilts[TILT, k])
+        return slope, information
     for k in range(model.labels):
         tilts[TILT, k] = 0.0
     for step in range(_STEPS):

@@ -37,9 +37,10 @@ from prequential.engine.delay.records import MATURITIES, NEVER, MaturityRecords,
 from prequential.engine.tables.rows import Key, StateTable, of_pool
 from prequential.engine.tables.scores import CONFIDENCE_BINS, SCORE_BINS
 
-#: Buckets of delays, as shares of the horizon: the upper bound of each is 0.87 of the next one's. The first
-#: ends at 1.5e-4 of the horizon (3 minutes of 14 days). Within a bucket, delays count as spread evenly.
-BUCKETS, _RATIO = 64, 0.87
+#: Buckets of delays, as shares of the horizon. Within one, delays count as spread evenly. Up to a quarter,
+#: the upper bound of each is 0.8 of the next one's; the first ends at 2e-4 (4 minutes of 14 days). From there
+#: on they are equally wide: fixed long delays, as terms of loans are, stay sharp.
+BUCKETS, _RATIO, _QUARTER, _EQUAL = 64, 0.8, 0.25, 31
 
 #: Parts of a period, for the ages of its predictions.
 SLOTS = 8
@@ -66,7 +67,10 @@ _SIZES = 50
 FIXED = ("calendar", "horizon", "bins", "losses", "sampled", "at_horizon", "ranked")
 
 #: (BUCKETS + 1,): bounds of the buckets as shares of the horizon, 0 and 1 the outer ones.
-EDGES = np.concatenate(([0.0], np.cumprod(np.full(BUCKETS - 1, _RATIO))[::-1], [1.0]))
+EDGES = np.concatenate((
+    [0.0], _QUARTER * np.cumprod([1.0, *[_RATIO] * (BUCKETS - 1 - _EQUAL)])[::-1],
+    _QUARTER + (1.0 - _QUARTER) * np.arange(1, _EQUAL + 1) / _EQUAL,
+))  # fmt: skip
 
 
 class ExpectedModels(NamedTuple):

@@ -167,11 +167,12 @@ def _expect(look: PeriodLook) -> None:
     labelled = _count_labels(look)
     paces.put_evidence(look)
     censoring.trust_arrivals(look, labelled)
+    evidence = censoring.has_evidence(look, labelled)
     coming = weight = slope = information = by_chance = by_levels = moved = 0.0
     for j in range(model.predicted):
         censoring.count_rows(look, j)
         _put_priors(look, j)
-        steep, here = censoring.fit(look, j)
+        steep, here = censoring.fit(look, j, evidence)
         slope += steep
         information += here
         rows = waiting = 0.0

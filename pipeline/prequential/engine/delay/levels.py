@@ -24,7 +24,7 @@ from prequential.engine.compiled.kernel import Floats, inner
 
 #: The variance of a first level (odds change by a quarter), and of steps and deviations before final periods
 #: show them.
-_VARIANCE, _DRIFT, _SPREAD = 0.05, 0.002, 0.004
+_VARIANCE, _DRIFT, _SPREAD = 0.05, 0.0005, 0.00175
 
 #: The variance of a difference between two periods, before final periods show it.
 _APART = _DRIFT + 2.0 * _SPREAD
@@ -65,14 +65,25 @@ def learn(faded: Floats, level: int, mean: float, off: float, spread: float, inf
         _add_difference(faded, level + NEAR, now - last, chance + faded[level + LAST_CHANCE])
         if before == before:
             _add_difference(faded, level + FAR, now - before, chance + faded[level + BEFORE_CHANCE])
-        first = 2.0 / (_DOUBT * _DOUBT)  # a square of mean v has the variance 2·v²
-        near = (faded[level + NEAR] + first * _APART) / (faded[level + NEAR_WEIGHT] + first)
-        far = (faded[level + FAR] + first * (_APART + _DRIFT)) / (faded[level + FAR_WEIGHT] + first)
+        near = _moment(faded, level + NEAR, _APART)
+        far = _moment(faded, level + FAR, _APART + _DRIFT)
         near = max(_LEAST_APART, near)
         drift = max(_LEAST_DRIFT * near, min(near, far - near))
         faded[level + DRIFT], faded[level + SPREAD] = drift, (near - drift) / 2.0
     faded[level + BEFORE], faded[level + BEFORE_CHANCE] = last, faded[level + LAST_CHANCE]
     faded[level + LAST], faded[level + LAST_CHANCE] = now, chance
+
+
+@inner
+def _moment(faded: Floats, cell: int, first: float) -> float:
+    """The mean square of differences beyond chance; without any, the `first` one.
+
+    That one counts less the more the others exceed it.
+    """
+    total, weight = faded[cell], faded[cell + 1]
+    doubt = _DOUBT + (max(0.0, total / weight) if weight > 0.0 else 0.0)
+    own = 2.0 / (doubt * doubt)  # a square of mean v has the variance 2·v²
+    return (total + own * first) / (weight + own)
 
 
 @inner

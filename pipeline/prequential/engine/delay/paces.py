@@ -24,7 +24,7 @@ from prequential.engine.delay.calibrating import (
     PACE_TOTAL,
     PeriodLook,
 )
-from prequential.engine.delay.expected import SLOTS, ExpectedModels
+from prequential.engine.delay.expected import BUCKETS, SLOTS, ExpectedModels
 
 #: How much of earlier periods remains with each period.
 _REMAINS = 0.7
@@ -35,8 +35,9 @@ _CERTAIN = 4.0
 #: With fewer labels that should have come, a period lacks none.
 _ENOUGH = 10.0
 
-#: With a smaller F, labels that have come stand for no total.
-_LEAST_ARRIVED = 1e-6
+#: With a smaller F, or if no label of this kind has ever come, labels stand for no total: F itself may be off
+#: by that much.
+_LEAST_ARRIVED = 0.05
 
 
 @inner
@@ -60,7 +61,7 @@ def put_evidence(look: PeriodLook) -> None:
             arrived /= rows
             due += scratch.row[k]
             summary[look.i, DUE_BY_NOW] += scratch.row[k] * arrived
-            if arrived < _LEAST_ARRIVED:
+            if arrived < _LEAST_ARRIVED or scratch.sums[j, k, BUCKETS] < 1.0:
                 chance = math.inf
             else:
                 total += count / arrived
@@ -100,7 +101,11 @@ def watch(models: ExpectedModels, model: int, maturity: int, summary: list[float
     again after an outage.
     """
     total, due, chance = summary[PACE_TOTAL], summary[PACE_DUE], summary[PACE_CHANCE]
-    if due <= 0.0 or not math.isfinite(chance):
+    if due <= 0.0:
+        return
+    if not math.isfinite(chance):  # nor do earlier periods say how it is now
+        for column in (models.pace_total, models.pace_due, models.pace_chance):
+            column[model, maturity] = 0.0
         return
     before = float(models.pace_due[model, maturity])
     if before > 0.0:
