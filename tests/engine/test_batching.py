@@ -452,6 +452,21 @@ def by_value(world: World) -> World:
     return World({"defaults": world.settings["defaults"] | costs}, (topics[0], topics[1], topics[2]))
 
 
+def with_scores(world: World) -> World:
+    """The same with two classes, and a probability of each in each prediction."""
+
+    def scored(time: int, row: Any) -> Any:
+        if not isinstance(row, dict):
+            return row
+        classes = {name: "ab"[time % 3 > 0] for name in ("y_pred", "y_true") if row.get(name) is not None}
+        share = time % 97 / 96
+        return row | classes | ({"y_proba": {"a": share, "b": 1 - share}} if "y_pred" in classes else {})
+
+    topics = [[(time, scored(time, row)) for time, row in rows] for rows in world.topics]
+    ranked = {"measures": ["accuracy", "auc", "pr_auc"], "positive_class": "b"}
+    return World({"defaults": world.settings["defaults"] | ranked}, (topics[0], topics[1], topics[2]))
+
+
 DETECTORS = [
     {"signal": signal, "detector": "page-hinkley", "delta": 0.01, "lambda": 0.3, "min_outcomes": 5}
     for signal in (*SIGNALS, "all:kappa", "window:20:kappa_per", "fading:0.9:accuracy")
@@ -480,6 +495,9 @@ WORLDS: dict[str, Callable[[], World]] = {
     ),
     "periods by value": lambda: by_value(
         world_with(3, period="1m", label_horizon="1s", emit={"every": "50ms"})
+    ),
+    "periods of scores": lambda: with_scores(
+        world_with(2, period="100ms", label_horizon="1s", settle="200ms", emit={"every": "50ms"})
     ),
     "periods that are forgotten": partial(
         world_with, 12, period="20ms", label_horizon="50ms", settle="10ms", emit={"every": "50ms"},

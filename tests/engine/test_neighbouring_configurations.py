@@ -49,7 +49,7 @@ FULL = StreamConfig(
 #: What each key is as well: less, more, something else.
 NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "costs": (None, {"b": {"a": 2.0}}), "cost_per_value": (True,),
-    "top_k": (1,), "quantile": (None, 0.5), "season": (None, 55),
+    "top_k": (1,), "quantile": (None, 0.5), "season": (None, 55), "hit_tolerance": (None, 0.5),
     "loss": ("squared",), "compare_margin": (0.01, 0.5),
     "positive_class": (None, "b", "unseen"), "classes": (("b", "a"), ("a", "b", "c")),
     "estimators": (("all",), ("window:20", "window:7"), ("fading:0.9", "all")),
