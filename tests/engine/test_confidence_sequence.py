@@ -75,7 +75,7 @@ def run(
     joint.frontier[:] = joint.cohort + 1 if frontiers is None else frontiers
     rows = len(tables.pair.sequences)
     settings = PairSettings(
-        np.full(rows, -1), np.zeros(rows, np.int32), np.zeros(rows, np.uint8)
+        np.full(rows, -1), np.zeros(rows, np.int32), np.zeros(rows, np.uint8), np.zeros(rows, np.int32)
     )  # is told anything
     places, due_rows = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
     done = step_pairs(tables, zeros(Times, rows), settings, joint, places, due_rows)
