@@ -58,6 +58,7 @@ def alarms_at(task: str, measure: str, worse: bool) -> list[int]:
     config = StreamConfig(
         task=task, detectors=(detector,), stages=("final",), measures=(measure,), emit_every=None,
         top_k=1, quantile=0.1 if task == "regression" else None, season=1, label_horizon=1_000,
+        hit_tolerance=0.3 if task == "regression" else None,
         costs={"0": {"1": each}, "1": {"0": each}} if measure.startswith("cost") else None,
     )
     return [alarm.outcome for alarm in alarms_of(outputs_of(config, rows))]

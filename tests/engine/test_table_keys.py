@@ -133,7 +133,8 @@ class TestEachTable:
 #: (`store.settled` and `store.seasons` are state; snapshots hold the places of them that are in use.)
 NO_STATE = re.compile(
     r"""\.logs\.|\.accounts\.late_latencies\.
-    |\.catalog\.(_registry|columns)\.(streams|entities|classes|ages)|\.catalog\.prices\._newest\.
+    |\.catalog\.(_registry|columns)\.(streams|entities|classes|ages|settings|next_rows)|\.catalog\.prices\._newest\.
+    |\.catalog\.positives\.table\.|\._located$
     |\.catalog\.(plans|_plans)\..*\.(owner|entity|(estimators\.\d+|reference\.counts|_estimator)\.sums\..*)$
     |\.store\.((ids|compact)\.entries|links|wheels|settled|season)
     |\.pairing\.(pairs|heads|seen|_joint|_used)$|\.pairing\.tables\..*\.((_closed|_over)\.|due\.|_due_rows$)
