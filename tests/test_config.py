@@ -116,7 +116,7 @@ class TestDefaults:
                     schema_registry: {url: "http://r", timeout: 5}}
             defaults: {task: regression, loss: squared, positive_class: true, estimators: ["fading:1"],
                        objective: {mae: 2, tolerance: 0.5, level: 0.05}, costs: {true: {0: 5}},
-                       cost_per_value: true, top_k: 3, quantile: 0.9, season: 1d,
+                       cost_per_value: true, top_k: 3, quantile: 0.9, season: 1d, hit_tolerance: 2,
                        measures: [kappa, mae], details: [intervals], dependence_order: 9, coverage: false,
                        period: 3h, period_zone: Asia/Tokyo, period_final_at: 0.5, expected: false,
                        book_periods: 4,
@@ -153,7 +153,7 @@ class TestDefaults:
             book_periods=4,
             costs={"true": {"0": 5.0}},
             period_alarms=streams.PeriodAlarmConfig(5.0, None, 3.5, 0.9),
-            top_k=3, quantile=0.9, season=86_400_000, cost_per_value=True,
+            top_k=3, quantile=0.9, season=86_400_000, cost_per_value=True, hit_tolerance=2.0,
             temporal_correction=True, baselines=("majority",), segments=("arm",), segments_per_key=3,
             compare="champion", champion="nb", compare_losses=("squared", "error"), compare_level=0.1,
             mcnemar_level=0.05, compare_margin=0.02, compare_stages=("final/initial",), versions="separate",

@@ -396,7 +396,8 @@ class TestSummary:
             latest = one.pop("latest")  # the same pair's, by an estimator that forgets
             assert latest["estimator"] == "fading:0.999"
             assert latest["difference"] * said["measures"]["difference"] > 0
-            known = {"untimed": False, "missing_partitions": [], "provisional": None, "needed": None}
+            known = {"untimed": False, "missing_partitions": []}
+            known |= dict.fromkeys(("provisional", "needed", "disagreement"))
             assert {name: {**known, **said}[name] for name in one} == one
         assert last == {}
         lines = case.said.splitlines()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flights_archive import archive_flights
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -16,6 +17,11 @@ PAGE = Path(__file__).parents[2] / "docs" / "do" / "query-archive.md"
 QUERIES = dict(
     re.findall(r"^## (.*?)\n.*?```sql\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
 )
+
+
+@pytest.fixture(scope="module")
+def archive_of_flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return archive_flights(tmp_path_factory.mktemp("flights") / "archive")
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,15 @@ from urllib.request import urlopen
 import pytest
 from archiving import alarm, ids, incident, metrics, publish
 from confluent_kafka import TopicPartition
+from flights_archive import archive_flights
 from prequential.topics.clients import KafkaConfig, connect
 
 from tests.worker.processes import eventually, prequential, started, write_config
+
+
+@pytest.fixture(scope="module")
+def archive_of_flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return archive_flights(tmp_path_factory.mktemp("flights") / "archive")
 
 
 def test_a_report_over_an_archive_is_that_over_its_messages(

@@ -70,7 +70,10 @@ class Archiver:
         self._consumer.close()
 
     def run(self, stop: StopRequest, *, once: bool) -> None:
-        """Archive until `stop` is set; with `once` up to the ends that there were at the beginning."""
+        """Archive until `stop` is set; with `once` up to the ends that there were at the beginning.
+
+        Raises WorkError with `once` if no message comes for a while though some are missing.
+        """
         flushed = heard = time.monotonic()
         while not stop.is_set() and not (once and not self._behind):
             behind = len(self._behind)

@@ -136,7 +136,7 @@ class Plan(RowAllocator):
 
     @property
     def windows(self) -> list[Accumulator]:
-        """All accumulators that are windows."""
+        """All accumulators of the plan that are windows: those that have places for outcomes."""
         if self._windows is None:
             holders = (attribute.holder for _, attribute in self.attributes())
             self._windows = [

@@ -86,7 +86,7 @@ class Disagreements(RowAllocator):
 
     @property
     def tables(self) -> DisagreementTables:
-        """The tables, as loops take them."""
+        """The tables of counts, sums by cluster and blocks together, as loops take them."""
         return DisagreementTables(self.counts, self.sums, self.blocks)
 
 

@@ -21,14 +21,14 @@ _COMMA, _BEGIN, _END = ord(","), ord("{"), ord("}")
 
 
 class TextPool(NamedTuple):
-    """Concatenated texts."""
+    """Texts behind each other in one array of bytes, and where each ends."""
 
     text: Bytes
     ends: Ints
 
     @classmethod
     def from_texts(cls, texts: Sequence[bytes]) -> TextPool:
-        """Concatenate these texts.
+        """Return the texts behind each other, in their order, and where each ends.
 
         >>> TextPool.from_texts([b"ab", b"", b"c"]).ends
         array([2, 2, 3])

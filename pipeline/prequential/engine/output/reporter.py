@@ -297,7 +297,7 @@ class Reporter:
         )
 
     def clocks_of(self, models: Ints) -> Ints:
-        """By model (row), the clock of its stream (ms)."""
+        """The clock of the stream of each of these models (rows), as an array of shape (n,) of epoch ms."""
         columns = self._catalog.columns
         return columns.streams.clock[columns.entities.stream[models]].astype(np.int64)
 

@@ -215,7 +215,7 @@ class Draft(NamedTuple):
         return MessageGroups(ends, self.outcomes, self.ts, self.columns)
 
     def keys(self) -> list[str]:
-        """By message, its stream."""
+        """The name of its stream, which is its key in the topic, for each message."""
         return [stream for stream, subjects in zip(self.streams, self.subjects) for _ in subjects.identities]
 
 

@@ -525,5 +525,5 @@ class Page:
 
 
 def now() -> int:
-    """Return the current time in epoch ms."""
+    """Return the time of this machine's clock in epoch ms, rounded down."""
     return int(time.time() * 1000)

@@ -227,7 +227,7 @@ class ModelKey(NamedTuple):
 
     @property
     def stream_partition(self) -> StreamPartition:
-        """The partition of its stream."""
+        """The stream and the partition that the model's messages name."""
         return StreamPartition(self.stream, self.partition)
 
 

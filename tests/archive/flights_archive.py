@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from prequential import evaluate
 from prequential.archive.columns import ConsumedRecord, row_of
 from prequential.archive.storage import storage_of
@@ -20,10 +19,8 @@ _TOPICS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def archive_of_flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an archive of forty days of flights, of two models, with periods and a detector."""
-    folder = tmp_path_factory.mktemp("flights") / "archive"
+def archive_flights(folder: Path) -> Path:
+    """Archive forty days of flights, of two models, with periods and a detector; returns the folder."""
     detectors = [{"detector": "ddm", "signal": "error"}]
     result = evaluate(*flights(), stream="flights", period="1d", detectors=detectors)
     with ArchiveWriter(storage_of(str(folder)), "") as archive:
