@@ -168,9 +168,14 @@ class Group:
         #: Open transactions by place that change its offset.
         self.unstable: dict[Place, set[Transaction]] = {}
         self._is_watched = False
+        #: Members that were removed: they can't join again under their former ids.
+        self._removed: set[str] = set()
 
     def join(self, member_id: str, client: Any, instance: str | None, topics: Sequence[str]) -> None:
         """A client joins, or joins again."""
+        if member_id in self._removed:
+            client.group_expels(fenced=False)
+            return
         if instance is not None and self._replaces(member_id, client, instance):
             return
         member = self.members.get(member_id)
@@ -246,6 +251,7 @@ class Group:
                 member.seen = now
             elif now - member.seen > member.client.session_seconds:
                 del self.members[member_id]
+                self._removed.add(member_id)
                 member.client.group_expels(fenced=False)
                 self._rebalance(None)
         self._complete()

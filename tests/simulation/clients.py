@@ -551,6 +551,7 @@ class Consumer(Client):
             if not self.network.reaches(self.process):
                 return None
             self._is_expelled, self._assigned, self._generation = False, None, -1
+            self._is_rebalancing = False
             self._member_id = ""
             self._give_up("lost")
             self._join()
@@ -606,8 +607,10 @@ class Consumer(Client):
     def group_rebalances(self) -> None:
         """The coordinator waits for this member to join again, which learns it with its next heartbeat."""
 
+        member_id = self._member_id
+
         def learn() -> None:
-            self._is_rebalancing = True
+            self._is_rebalancing |= self._member_id == member_id
 
         self.loop.call_outside(learn, delay=self.cluster.random.random() * self._heartbeat)
 
@@ -623,8 +626,11 @@ class Consumer(Client):
     def group_expels(self, *, fenced: bool) -> None:
         """The coordinator knows this member no longer, which it learns with its next heartbeat."""
 
+        member_id = self._member_id
+
         def learn() -> None:
-            self._is_expelled, self._is_fenced = not fenced, fenced
+            if self._member_id == member_id:
+                self._is_expelled, self._is_fenced = not fenced, fenced
 
         self.loop.call_outside(learn, delay=self.cluster.random.random() * self._heartbeat)
 

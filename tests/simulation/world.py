@@ -208,6 +208,7 @@ class World:
         operator.cancel()
         probe.cancel()
         await self._stop()
+        await self._decided()
 
     async def _until(self, seconds: float) -> None:
         """Wait until so many seconds since the beginning."""
@@ -551,6 +552,11 @@ class World:
             f"{line.who} was the last of {len(ends)} to end by itself: {line.text}" for line in ends[-1:]
         ]
         return "; ".join(parts)
+
+    async def _decided(self) -> None:
+        """Wait until brokers have ended the transactions of producers that have died."""
+        while any(log.open for logs in self.cluster.topics.values() for log in logs):
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _stop(self, *, checks: bool = True) -> None:
         alive = [worker for worker in self.workers.values() if worker.is_alive]
