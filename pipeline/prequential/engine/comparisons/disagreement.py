@@ -208,7 +208,7 @@ def upper_bound(n: float, x: float, needed: float) -> float:
     """The largest p with M(p) <= `needed`, which is 1/α, for x of n instances.
 
     >>> round(upper_bound(100_000.0, 500.0, 40.0), 5), round(upper_bound(1_000.0, 0.0, 40.0), 5)
-    (0.00601, 0.00769)
+    (0.00605, 0.00769)
     """
     constant = _log_gamma(x + 0.5) + _log_gamma(n - x + 0.5) - _log_gamma(n + 1.0) - _LN_PI - log(needed)
     low, high = x / n, 1.0

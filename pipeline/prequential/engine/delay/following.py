@@ -116,7 +116,7 @@ def update(expected: ExpectedTables, events: Events, start: int, stop: int) -> E
     >>> tables = update(tables, events, 0, 4)
     >>> own = blocks.counters_of(tables, 0)
     >>> own.classes[0, 0].tolist(), own.expired.tolist(), int(own.delays[0, 1].argmax())
-    ([0.0, 1.0], [[1.0], [0.0]], 49)
+    ([0.0, 1.0], [[1.0], [0.0]], 29)
     """
     while (start := _update(expected, blocks.EDGES, events, start, stop)) < stop:
         model, wants = int(events.model[start]), int(expected.wants[0])

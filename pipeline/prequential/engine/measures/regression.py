@@ -281,6 +281,7 @@ def hit_rate_at_tolerance(sums: Floats) -> Result:
 def hits(sums: Floats) -> dict[str, Any]:
     """Shares of outcomes that are hits by the sign of the error, and the number or weight of all outcomes.
 
+    >>> from prequential.engine.tables.scores import sums_of
     >>> hits(sums_of({scores.TOLERATED: 8, scores.HITS: 5, scores.HITS_ABOVE: 3, scores.HITS_BELOW: 1}))
     {'n': 8.0, 'above': 0.375, 'exact': 0.125, 'below': 0.125}
     """
