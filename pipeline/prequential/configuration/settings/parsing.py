@@ -214,11 +214,16 @@ COSTS = AcceptedValues(_cost_rows, are_names=True, argument="Mapping[str, Any]")
 # ---- times
 
 
-def _duration(value: Any) -> int:
-    milliseconds = durations.duration(value)
+def _length(value: Any, parse: Callable[[Any], int], what: str) -> int:
+    """A length of time in ms as `parse` reads it, of a sensible size; `what` it is, for errors."""
+    milliseconds = parse(value)
     if not 1 <= milliseconds <= _LONGEST:
-        raise expected(value, "a duration above 0 and up to 1000 years")
+        raise expected(value, f"{what} above 0 and up to 1000 years")
     return milliseconds
+
+
+def _duration(value: Any) -> int:
+    return _length(value, durations.duration, "a duration")
 
 
 #: Durations in ms.
@@ -226,10 +231,7 @@ DURATION = AcceptedValues(_duration, exact_duration, argument="Duration")
 
 
 def _period(value: Any) -> int:
-    milliseconds = durations.period_length(value)
-    if not 1 <= milliseconds <= _LONGEST:
-        raise expected(value, "a period above 0 and up to 1000 years")
-    return milliseconds
+    return _length(value, durations.period_length, "a period")
 
 
 #: Durations in ms, or months of the calendar.
