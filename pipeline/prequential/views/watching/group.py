@@ -8,7 +8,6 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from confluent_kafka import (
-    ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
@@ -22,6 +21,7 @@ from prequential.topics.errors import WorkError
 from prequential.topics.permissions import Permission, lacking
 from prequential.topics.progress import published_at
 from prequential.topics.specs import INPUTS
+from prequential.views.watching.workers import members_of
 
 #: Seconds for one request.
 _REQUEST_SECONDS = 10.0
@@ -141,17 +141,18 @@ def _members(config: Config, admin: AdminClient) -> list[GroupMember] | None:
     except KafkaException as error:
         _raise_if_denied(config, error)
         return None
-    if group.state in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD):
-        return []
+    present = members_of(group)
+    if present is None:
+        return None
     members = [
         GroupMember(
             member.host.lstrip("/"),
             member.group_instance_id or None,
             tuple(sorted({part.partition for part in member.assignment.topic_partitions})),
         )
-        for member in group.members
+        for member in present
     ]
-    return sorted(members, key=lambda member: (member.partitions, member.name)) or None
+    return sorted(members, key=lambda member: (member.partitions, member.name))
 
 
 def _raise_if_denied(config: Config, error: KafkaException) -> None:

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Any
 
 from confluent_kafka import ConsumerGroupState, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, MemberDescription
 from prequential.topics.clients import KafkaConfig
 
 #: Seconds between two requests: a dead worker leaves its group after about as many.
@@ -51,6 +51,12 @@ def _members_in(answer: Future[Any]) -> int | None:
         group = answer.result()
     except KafkaException:
         return None
+    members = members_of(group)
+    return None if members is None else len(members)
+
+
+def members_of(group: ConsumerGroupDescription) -> list[MemberDescription] | None:
+    """Return the members of a group as a cluster describes it; None if it doesn't tell who they are."""
     if group.state in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD):
-        return 0
-    return len(group.members) or None
+        return []
+    return group.members or None
