@@ -337,15 +337,22 @@ def _is_full(used: Ints, following: Ints32) -> bool:
 
 
 @inner
-def _begin_ranks(tables: PeriodTables, row: int) -> None:
-    """Give a period a row of `ranks`, in which all are 0."""
-    ranks, used = tables.ranks, tables.ranks_used
+def _free_row(used: Ints, following: Ints32) -> int:
+    """Take a row of a table of scores that isn't full: one that was freed, else the first that is new."""
     own = used[1]
     if own:
-        used[1] = ranks.next[own]
+        used[1] = following[own]
     else:
         own = used[0]
         used[0] = own + 1
+    return own
+
+
+@inner
+def _begin_ranks(tables: PeriodTables, row: int) -> None:
+    """Give a period a row of `ranks`, in which all are 0."""
+    ranks = tables.ranks
+    own = _free_row(tables.ranks_used, ranks.next)
     tables.periods.ranks[row] = own
     for column in range(ranks.counts.shape[1]):
         ranks.counts[own, column] = 0
@@ -460,15 +467,10 @@ def _remove_label(tables: PeriodTables, events: Events, i: int, row: int) -> boo
 @inner
 def _sums_row(tables: PeriodTables, row: int) -> int:
     """The row of a period's sums; if it has none yet, a free one, in which all are 0."""
-    sums, used = tables.sums, tables.sums_used
+    sums = tables.sums
     if tables.periods.sums[row]:
         return np.int64(tables.periods.sums[row])
-    own = used[1]
-    if own:
-        used[1] = sums.next[own]
-    else:
-        own = used[0]
-        used[0] = own + 1
+    own = _free_row(tables.sums_used, sums.next)
     tables.periods.sums[row] = own
     for column in range(_WIDTH):
         sums.sums[own, column] = 0.0
