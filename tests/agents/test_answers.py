@@ -72,27 +72,22 @@ def test_the_median_answer_is_below_2_kilobytes(answers: Answers, files: list[Pa
 # ---- numbers
 
 
+def leaves_of(value: Any) -> Iterator[Any]:
+    """All values in JSON that are neither objects nor lists."""
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from leaves_of(part)
+    else:
+        yield value
+
+
 def numbers_in(value: Any) -> Iterator[float]:
     """All numbers in JSON."""
-    if isinstance(value, dict):
-        for part in value.values():
-            yield from numbers_in(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from numbers_in(part)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield value
+    return (leaf for leaf in leaves_of(value) if isinstance(leaf, int | float) and not isinstance(leaf, bool))
 
 
 def strings_in(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for part in value.values():
-            yield from strings_in(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from strings_in(part)
-    elif isinstance(value, str):
-        yield value
+    return (leaf for leaf in leaves_of(value) if isinstance(leaf, str))
 
 
 def basis_of(answer: AgentAnswer, published: dict[tuple[str, str, int | None], Any]) -> list[Any]:

@@ -253,22 +253,21 @@ class Producer(Client):
         """Tell the coordinator of a partition of the transaction."""
         if place in self._added:
             return
-        while True:
-            code, _ = self._asked(
-                lambda: (
-                    self.cluster.add_partition(self._present, self._epoch, place)
-                    if place[0]
-                    else _without_place(self.cluster.add_partition(self._present, self._epoch, place))
-                ),
-                deadline,
-            )
-            if code != KafkaError.CONCURRENT_TRANSACTIONS:
-                break
+
+        def add() -> tuple[Any, Any]:
+            added = self.cluster.add_partition(self._present, self._epoch, place)
+            return added if place[0] else _without_place(added)
+
+        self._judge(self._asked_until_ended(lambda: self._asked(add, deadline)[0], deadline))
+        self._added.add(place)
+
+    def _asked_until_ended(self, ask: Callable[[], Any], deadline: float) -> Any:
+        """The code of an answer that doesn't say that the former transaction still ends."""
+        while (code := ask()) == KafkaError.CONCURRENT_TRANSACTIONS:
             self.loop.block(_RETRY_SECONDS)
             if self.loop.thread() is None or self.loop.time() >= deadline:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, retriable=True))
-        self._judge(code)
-        self._added.add(place)
+        return code
 
     def _send(self, deadline: float) -> None:
         by_place: dict[Place, list[tuple[Place, Record, Any]]] = {}
@@ -297,17 +296,8 @@ class Producer(Client):
 
     def _end(self, deadline: float, *, commits: bool) -> None:
         if self._added:
-            while True:
-                code = self._asked(
-                    lambda: self.cluster.end_transaction(self._present, self._epoch, commits=commits),
-                    deadline,
-                )
-                if code != KafkaError.CONCURRENT_TRANSACTIONS:
-                    break
-                self.loop.block(_RETRY_SECONDS)
-                if self.loop.thread() is None or self.loop.time() >= deadline:
-                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT, retriable=True))
-            self._judge(code)
+            end = partial(self.cluster.end_transaction, self._present, self._epoch, commits=commits)
+            self._judge(self._asked_until_ended(lambda: self._asked(end, deadline), deadline))
         for call in self._delivered:
             call()
         self._delivered.clear()
