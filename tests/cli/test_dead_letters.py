@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -231,7 +230,7 @@ class TestOnKafka:
         }  # fmt: skip
         assert {line["value"]["base64"] for line in lines} == {"/2Q="}
         later = time.time_ns() + 3_600_000_000_000
-        monkeypatch.setattr(dead_letters, "time", SimpleNamespace(time_ns=lambda: later))
+        monkeypatch.setattr(dead_letters, "now_ms", lambda: later // 1_000_000)
         assert main(["dead-letters", "--json", "--since", "1h", *place(published)]) == 0
         assert capsysbinary.readouterr().out == b""
 

@@ -11,6 +11,7 @@ from prequential.archive.columns import ConsumedRecord, row_of
 from prequential.archive.writing import ArchiveWriter, Written
 from prequential.topics import admin, clients, permissions, reading, specs
 from prequential.topics.errors import WorkError
+from prequential.topics.wall_clock import now_ms
 
 #: librdkafka requires the name of a group, although assigned partitions need none.
 _GROUP = "prequential-archive"
@@ -161,7 +162,7 @@ class Archiver:
                 raise WorkError(f"the topic {topic!r} was deleted and made again: start the archiver again")
             self._warn(f"the topic {topic!r} was made again: it is archived from its beginning")
             progress.offsets.clear()
-            progress.began = time.time_ns() // 1_000_000
+            progress.began = now_ms()
         progress.id = identifier or progress.id
 
     def _begin(self, topic: str, partition: int) -> None:
@@ -175,7 +176,7 @@ class Archiver:
                 "it was made again, and is archived from its beginning"
             )
             start = 0
-            self._archive.progress(self._topics[topic]).began = time.time_ns() // 1_000_000
+            self._archive.progress(self._topics[topic]).began = now_ms()
         if start < low:
             self._note_gap(topic, partition, start, low - 1)
             start = low

@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 from prequential.archive.columns import Row, arrow_schema, identities_in, identity_columns
 from prequential.archive.storage import ArchiveStorage
 from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.wall_clock import now_ms
 
 #: Bytes from which on a file is full: each flush writes the newest file again, and SQL engines like files of
 #: some ten megabytes.
@@ -225,7 +226,7 @@ class ArchiveWriter(AbstractContextManager["ArchiveWriter"]):
 
     def note_gap(self, topic: str, partition: int, first: int, last: int) -> None:
         """Note that offsets are missing for good; the next flush writes the note."""
-        self.state.gaps.append(Gap(topic, partition, first, last, int(time.time() * 1000)))
+        self.state.gaps.append(Gap(topic, partition, first, last, now_ms()))
 
     # ---- rows
 

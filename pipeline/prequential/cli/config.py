@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
-from time import time
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, as_duration, as_json, load
@@ -15,6 +14,7 @@ from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.model import Config
 from prequential.topics import clients, specs
 from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.wall_clock import now_ms
 from prequential.views.wording.console import say, write
 
 #: Default of --since.
@@ -122,7 +122,7 @@ def _live(args: argparse.Namespace) -> int:
     from prequential.views.watching.tail import Tail  # only this action needs a broker's clients
 
     config = load(args)
-    since = int(time() * 1000) - args.since
+    since = now_ms() - args.since
     with closing(Tail(config.kafka, [specs.METRICS], since=since)) as tail:
         in_use = diff.live(diff.uses(tail.to_end()), config)
     for line in in_use.lines:

@@ -17,8 +17,9 @@ from prequential.topics.errors import UsageError, as_text
 from prequential.topics.marking import StreamMark, write_marks
 from prequential.topics.marks import decode_mark
 from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES, INCIDENT_MARKS
+from prequential.topics.wall_clock import now_ms
 from prequential.views.dashboard.history import History
-from prequential.views.dashboard.server import MOST_RECORDS, Board, Server, board_of, now, take
+from prequential.views.dashboard.server import MOST_RECORDS, Board, Server, board_of, take
 from prequential.views.watching.state import TOPICS
 from prequential.views.watching.tail import OutputRecord, records_of
 from prequential.views.wording.console import complain, say
@@ -116,7 +117,7 @@ def _serve_topics(args: argparse.Namespace, config: Config) -> None:
 
     with closing(tail), closing(board), _serving(Server(board, args.host, args.port, access, write)):
         if archive is not None:
-            _take_archive(archive, board, now() - args.since)
+            _take_archive(archive, board, now_ms() - args.since)
         while True:
             take(tail, board)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -17,6 +16,7 @@ from prequential.runtime.compilation import progress_bar
 from prequential.topics import admin, clients, dead_letters, decoding, permissions, reading, specs
 from prequential.topics.errors import UsageError, WorkError, as_text, existing, kind_of, printable
 from prequential.topics.producer import RecordProducer
+from prequential.topics.wall_clock import now_ms
 from prequential.views.wording.console import complain, say
 
 #: Dead letters that are shown: what fits a screen, three lines each, with room for the counts.
@@ -102,7 +102,7 @@ def _letters(
     kafka: clients.KafkaConfig, since: int | None, reason: str | None
 ) -> Iterator[dead_letters.Letter]:
     """Yield the dead letters so far, each partition in order; show a bar if standard error is a terminal."""
-    start = None if since is None else max(0, time.time_ns() // 1_000_000 - since)
+    start = None if since is None else max(0, now_ms() - since)
     reader = reading.TopicReader(kafka, kafka.topic(specs.DEAD_LETTERS), "prequential-dead-letters", start)
     with closing(reader), progress_bar(unit=None) as progress:
         task = progress.add_task(specs.DEAD_LETTERS, total=reader.size)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import getpass
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +17,7 @@ from prequential.topics.foreign_json import Unreadable, reader
 from prequential.topics.marking import StreamMark, write_marks
 from prequential.topics.marks import MARKS, MOST_NOTE, IncidentMark, Mark
 from prequential.topics.outputs import Incident
+from prequential.topics.wall_clock import now_ms
 from prequential.views.wording import status
 from prequential.views.wording.console import complain, say
 from prequential.views.wording.explaining import ExplainingMessages
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     silences = None if args.silences is None else _silences(args.silences)
     kafka = common.load(args).kafka
     messages = _incidents(kafka)
-    now = round(time.time() * 1000)
+    now = now_ms()
     if silences is None:
         incident = messages.by_id(args.incident)
         marks = [(incident, IncidentMark(incident.id, args.mark, args.by or _user(), now, args.note))]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from contextlib import closing
-from time import time
 from typing import Any
 
 from prequential.cli import common
@@ -12,6 +11,7 @@ from prequential.configuration.settings.model import Config
 from prequential.topics import specs
 from prequential.topics.errors import WorkError
 from prequential.topics.marks import IncidentMarks
+from prequential.topics.wall_clock import now_ms
 from prequential.views.wording.console import complain, say, write
 
 #: Default of --max-lag.
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.json:
             raise
         problem = {"kind": "unreadable", "sentence": str(error), "next": None}
-        write(common.as_json({"now": _now(), "group": config.group, "ok": False, "problems": [problem]}))
+        write(common.as_json({"now": now_ms(), "group": config.group, "ok": False, "problems": [problem]}))
         return 1
     if args.json:
         write(common.as_json(cluster_status.as_json()))
@@ -77,7 +77,7 @@ def _read(config: Config, most_lag: int) -> Any:
             history.update(*record)
     if history.unreadable:
         complain(f"{history.unreadable:,} messages can't be read")
-    return ClusterStatus(group, history, _marks(config), _now(), most_lag)
+    return ClusterStatus(group, history, _marks(config), now_ms(), most_lag)
 
 
 def _marks(config: Config) -> IncidentMarks:
@@ -90,7 +90,3 @@ def _marks(config: Config) -> IncidentMarks:
     except WorkError as error:
         complain(f"marks of incidents can't be read: {error}")
         return IncidentMarks()
-
-
-def _now() -> int:
-    return round(time() * 1000)

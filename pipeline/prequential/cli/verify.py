@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Collection, Iterable
 from contextlib import closing
 from functools import partial
@@ -17,6 +16,7 @@ from prequential.topics import encoding, specs
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import ALL_PARTITIONS, Alarm, Encoded, Incident, Output
 from prequential.topics.reading import TopicReader
+from prequential.topics.wall_clock import now_ms
 from prequential.views.wording.console import complain, say
 
 #: Name of the clients that read published messages.
@@ -94,7 +94,7 @@ def _incomplete(beginnings: dict[int, list[Any]], partitions: int) -> frozenset[
 def _read(config: Config, verification: Verification, since: int | None, without: Collection[int]) -> int:
     """Read what was published, but for these partitions; returns the number of differences among ids."""
     kafka, differences = config.kafka, 0
-    start = None if since is None else max(0, time.time_ns() // 1_000_000 - since)
+    start = None if since is None else max(0, now_ms() - since)
     for topic in _topics(config):
         reader = TopicReader(kafka, kafka.topic(topic), _NAME, start)
         if reader.is_whole:

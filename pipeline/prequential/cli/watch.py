@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import closing
-from time import monotonic, time
+from time import monotonic
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, load, sigterm_as_ctrl_c
@@ -12,6 +12,7 @@ from prequential.engine.measures.registry import NAMES
 from prequential.topics import clients, specs
 from prequential.topics.errors import UsageError, as_text
 from prequential.topics.foreign_json import Unreadable
+from prequential.topics.wall_clock import now_ms
 from prequential.views.watching import table
 from prequential.views.watching.ranking import OTHER_WAYS, Choice, Ranking
 from prequential.views.watching.screen import Keyboard, Screen
@@ -135,11 +136,11 @@ def _show(state: WatchState, choice: Choice, console: Console, live: bool) -> No
     if live:
         ranking = Ranking(state)
         ranking.choice = choice
-        console.print(Group(*table.whole_table(state, _now(), console.width, ranking)))
+        console.print(Group(*table.whole_table(state, now_ms(), console.width, ranking)))
         return
     for shown in table.newest_lines(state):
         say(shown)
-    for warning in table.warnings(state, None, _now()):
+    for warning in table.warnings(state, None, now_ms()):
         complain(warning.plain)
 
 
@@ -178,7 +179,7 @@ def _follow_live(tail: Tail, screen: Screen, state: WatchState, console: Console
             now = monotonic()
             due = now >= next_picture
             if due:
-                screen.refresh(_now())
+                screen.refresh(now_ms())
             if due or keys:
                 live.refresh()
             if due:
@@ -194,7 +195,3 @@ def _take(tail: Tail, state: WatchState) -> None:
             state.update(topic, value, timestamp)
         if monotonic() > until:
             return
-
-
-def _now() -> int:
-    return int(time() * 1000)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from threading import Lock
-from time import time_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
@@ -25,6 +24,7 @@ from prequential.topics.messages import INPUT_MESSAGE_BYTES, MAX_VALUE_BYTES, Pr
 from prequential.topics.partitioning import key_of
 from prequential.topics.permissions import Permission, refusal
 from prequential.topics.values import Class, Id, Time
+from prequential.topics.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -469,4 +469,4 @@ writes them
 def _time(ts: Time) -> int:
     """A time in epoch milliseconds; None: now."""
     timestamp = values.milliseconds(ts)
-    return time_ns() // 1_000_000 if timestamp is None else timestamp
+    return now_ms() if timestamp is None else timestamp

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Iterable
 
 from prequential.configuration.settings.model import Config
 from prequential.topics.errors import WorkError, redacted
 from prequential.topics.specs import INCIDENTS
+from prequential.topics.wall_clock import now_ms
 from prequential.views.answers.kept import AnswerHistory
 from prequential.views.answers.tools import Answers
 from prequential.views.watching.marks import MarksReader
@@ -38,8 +38,8 @@ class LiveAnswers:
     """
 
     def __init__(self, config: Config, window: int) -> None:
-        self.answers = Answers(AnswerHistory(config, window), _now)
-        self._tail = Tail(config.kafka, TOPICS, since=max(0, _now() - window), optional=[INCIDENTS])
+        self.answers = Answers(AnswerHistory(config, window), now_ms)
+        self._tail = Tail(config.kafka, TOPICS, since=max(0, now_ms() - window), optional=[INCIDENTS])
         self._workers = WorkerWatch(config.kafka, config.group)
         try:
             self._marks: MarksReader | None = MarksReader(config.kafka)
@@ -72,7 +72,3 @@ class LiveAnswers:
             self._tail.close()
             if self._marks is not None:
                 self._marks.close()
-
-
-def _now() -> int:
-    return int(time.time() * 1000)

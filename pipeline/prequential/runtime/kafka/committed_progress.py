@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from time import time
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from prequential.topics.progress import progress_note
+from prequential.topics.wall_clock import now_ms
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class CommittedProgress:
 
     def note(self, partition: int, offsets: Iterable[int]) -> None:
         """Note the next offsets of a shard, below which all outputs are published."""
-        self._published[partition] = _Published(tuple(offsets), round(time() * 1000))
+        self._published[partition] = _Published(tuple(offsets), now_ms())
 
     def close(self, member: Any, partition: int) -> None:
         """Commit a shard's offsets: from now on another worker may commit those of its partition."""

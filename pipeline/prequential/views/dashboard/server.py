@@ -23,6 +23,7 @@ from prequential.topics.errors import WorkError
 from prequential.topics.marks import IncidentMark
 from prequential.topics.outputs import Incident
 from prequential.topics.specs import INCIDENTS
+from prequential.topics.wall_clock import now_ms
 from prequential.views.dashboard import incident, overview, pages
 from prequential.views.dashboard.courses import Absent, Courses
 from prequential.views.dashboard.gate import gate_page
@@ -453,9 +454,9 @@ def board_of(
     `starts` has the first offset of each topic and partition that an archive doesn't have.
     Clusters of earlier versions have no topic of incidents. Raises WorkError as `Tail`.
     """
-    since = max(0, now() - window)
+    since = max(0, now_ms() - window)
     tail = Tail(config.kafka, TOPICS, since=since, most=MOST_RECORDS, optional=[INCIDENTS], starts=starts)
-    board = Board(History(config, window=window), config.kafka.bootstrap_servers, now)
+    board = Board(History(config, window=window), config.kafka.bootstrap_servers, now_ms)
     board.to_read = tail.size
     board.worker_watch = WorkerWatch(config.kafka, config.group)
     try:
@@ -522,8 +523,3 @@ class Page:
         finally:
             self._tail.close()
             self._board.close()
-
-
-def now() -> int:
-    """Return the time of this machine's clock in epoch ms, rounded down."""
-    return int(time.time() * 1000)
