@@ -7,6 +7,8 @@ from typing import Any
 import boards
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prequential.topics.encoding import encode
 from prequential.topics.outputs import Comparison
 from prequential.views.watching.readings import decode_comparison
@@ -230,3 +232,24 @@ class TestPairs:
         assert not pairs.update(comparison())
         assert pairs.update(comparison(segment="arm=A"))
         assert pairs.newest() == [pair(), pair(segment="arm=A")]
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
+)
+_FIELDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "share": _JSON, "at_most": _JSON, "n": _JSON, "": _JSON,
+        "provisional": _JSON | st.dictionaries(st.sampled_from(["days", "clusters", "needed"]), _JSON),
+    },
+)  # fmt: skip
+
+
+@given(fields=_JSON | _FIELDS)
+def test_any_field_about_disagreements_is_worded_or_left_out(fields: Any) -> None:
+    """Other programs may write messages, too: a page shows all that it knows."""
+    disagreement = comparing.disagreement_of(fields)
+    assert (comparing.agreement_in_words(disagreement) == "") == (disagreement is None)

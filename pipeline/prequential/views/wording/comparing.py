@@ -130,14 +130,32 @@ def pair_of(comparison: Comparison) -> Pair:
         comparison.verdict, comparison.since, latest,
         comparison.untimed is True, recent_of(comparison.recent), comparison.same or [],
         comparison.missing_partitions or [],
-        comparison.provisional or None, comparison.needed or None, comparison.disagreement or None,
+        comparison.provisional or None, comparison.needed or None, disagreement_of(comparison.disagreement),
     )  # fmt: skip
 
 
 def recent_of(fields: Mapping[str, Any]) -> Recent | None:
     """Return the better model by the field `recent` of a message; None if undecided or missing."""
-    since = fields.get("since")
-    return None if since is None else Recent(fields["verdict"], since)
+    verdict, since = fields.get("verdict"), fields.get("since")
+    return None if verdict is None or since is None else Recent(verdict, since)
+
+
+def disagreement_of(fields: object) -> dict[str, Any] | None:
+    """Return the field `disagreement` of a message; None if it is missing or has other contents.
+
+    >>> disagreement_of({"share": 0.2, "at_most": None, "n": 300})
+    {'share': 0.2, 'at_most': None, 'n': 300}
+    >>> disagreement_of({"share": 0.2}), disagreement_of({"share": 0.2, "at_most": -1, "n": 300})
+    (None, None)
+    """
+    if not isinstance(fields, dict):
+        return None
+    share, bound, count = (fields.get(name) for name in ("share", "at_most", "n"))
+    is_known = isinstance(share, (int, float)) and isinstance(count, (int, float))
+    has_bound = isinstance(bound, (int, float)) and bound > 0
+    clusters = fields.get("provisional") or {}
+    are_numbers = isinstance(clusters, dict) and all(isinstance(n, (int, float)) for n in clusters.values())
+    return fields if is_known and (bound is None or has_bound) and are_numbers else None
 
 
 def latest_of(
@@ -434,10 +452,10 @@ not yet known for other days (that takes 8)'
 
 def is_within_margin(pair: Pair, margin: float | None) -> bool:
     """Return whether the models' predictions alone show that their errors differ by at most the margin."""
-    found = pair.disagreement
-    if not margin or not found or pair.loss != "error" or found["at_most"] is None:
+    disagreement = pair.disagreement
+    if not margin or not disagreement or pair.loss != "error" or disagreement["at_most"] is None:
         return False
-    return bool(found["at_most"] <= margin) and not found.get("provisional")
+    return bool(disagreement["at_most"] <= margin) and not disagreement.get("provisional")
 
 
 def _percent(share: float) -> str:
