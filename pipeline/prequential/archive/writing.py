@@ -135,10 +135,10 @@ class _Day:
         return sum(len(part) for part in self._sorted)
 
     def may_contain(self, prefixes: np.ndarray) -> np.ndarray:
-        found = np.zeros(len(prefixes), bool)
+        mask = np.zeros(len(prefixes), bool)
         for part in self._sorted:
-            found |= np.isin(prefixes, part)
-        return found
+            mask |= np.isin(prefixes, part)
+        return mask
 
     def add(self, prefixes: np.ndarray) -> None:
         """Add identities; parts are merged when the last one has grown to a quarter of the one before."""

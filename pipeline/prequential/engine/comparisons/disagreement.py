@@ -265,7 +265,7 @@ def disagreement_of(tables: DisagreementTables, row: int, level: float) -> Disag
     return Disagreement(n, differing, float(bound), over, fewest, newest)
 
 
-def as_message(found: Disagreement, *, first_only: bool, unit: str) -> dict[str, Any]:
+def as_message(disagreement: Disagreement, *, first_only: bool, unit: str) -> dict[str, Any]:
     """Return the field `disagreement` of a message.
 
     `first_only`: the message is about the models' first predictions, which the bound is about; `unit` names
@@ -275,8 +275,9 @@ def as_message(found: Disagreement, *, first_only: bool, unit: str) -> dict[str,
     {'share': 0.005, 'at_most': 0.0125, 'n': 1000, 'provisional': {'days': 2, 'needed': 8}}
     """
     fields: dict[str, Any] = {
-        "share": found.share, "at_most": found.at_most if first_only else None, "n": found.n,
+        "share": disagreement.share, "at_most": disagreement.at_most if first_only else None,
+        "n": disagreement.n,
     }  # fmt: skip
-    if first_only and found.is_provisional:
-        fields["provisional"] = {unit: found.clusters, "needed": found.needed}
+    if first_only and disagreement.is_provisional:
+        fields["provisional"] = {unit: disagreement.clusters, "needed": disagreement.needed}
     return fields

@@ -233,8 +233,9 @@ class ComparisonReporter:
 
     def predicted(self, pair: int, encounters: int = 0) -> Predicted:
         """What a pair's predictions show, with the first `encounters` of the log that pairs read now."""
-        found = self._pairing.disagreement_of(pair, encounters)
-        return Predicted(found, found is not None and self._pairing.predicts_once(pair, encounters))
+        disagreement = self._pairing.disagreement_of(pair, encounters)
+        once = disagreement is not None and self._pairing.predicts_once(pair, encounters)
+        return Predicted(disagreement, once)
 
     def _fields(
         self, stream: Stream, rank: int, sequence: PairSequence, side: SideStatistics, i: int,

@@ -33,6 +33,15 @@ class EstimatorName(NamedTuple):
         return ":".join(filter(None, (self.memory.name, self.memory.spelled(self.parameter))))
 
 
+def is_baseline(model: str) -> bool:
+    """Return whether a model is one of the baselines with which models are compared.
+
+    >>> is_baseline("@majority"), is_baseline("nb@random"), is_baseline("nb@v2"), is_baseline("nb+temporal")
+    (True, True, False, False)
+    """
+    return model.startswith(BASELINE_PREFIX) or model.endswith(RANDOM_SUFFIX)
+
+
 def parse_estimator(name: str) -> EstimatorName:
     """The memory of an estimator of this name, and its parameter; raises ValueError quoting the name.
 

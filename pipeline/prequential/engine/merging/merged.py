@@ -552,8 +552,8 @@ def _disagreement(
     bound = sum(part.n * part.at_most for part in predicted) / n
     by_days = [part.clusters for part in predicted if part.clusters is not None]
     clusters, needed = min(by_days, key=lambda days: days[0] - days[1], default=(None, 0))
-    found = Disagreement(n, sum(part.differing for part in predicted), bound, clusters, needed)
-    return as_message(found, first_only=first_only, unit=unit_of(config))
+    disagreement = Disagreement(n, sum(part.differing for part in predicted), bound, clusters, needed)
+    return as_message(disagreement, first_only=first_only, unit=unit_of(config))
 
 
 def _outcomes(results: Sequence[Compared]) -> int:

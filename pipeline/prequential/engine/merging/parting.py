@@ -213,14 +213,13 @@ def _predicted(
     """The disagreement of each pair of models; all partitions share its level."""
     pairs = {pair for row in stream.entities for pair in state.pairing.by_entity.get(row, ())}
     for pair in sorted(pairs, key=state.pairing.order_of):
-        found = state.pairing.disagreement_of(pair, shares=partitions)
-        if found is not None:
+        disagreement = state.pairing.disagreement_of(pair, shares=partitions)
+        if disagreement is not None:
             subject = reporter.subject(pair)
-            clusters = None if found.clusters is None else (found.clusters, found.needed)
+            clusters = None if disagreement.clusters is None else (disagreement.clusters, disagreement.needed)
             yield PredictedByBoth(
-                subject.a.model, subject.b.model, found.n, found.differing, found.ts, found.at_most,
-                clusters,
-                state.pairing.predicts_once(pair),
+                subject.a.model, subject.b.model, disagreement.n, disagreement.differing, disagreement.ts,
+                disagreement.at_most, clusters, state.pairing.predicts_once(pair),
             )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from prequential.engine.estimators.naming import is_baseline
 from prequential.topics.errors import printable
 from prequential.topics.marks import IncidentMarks
 from prequential.topics.outputs import Incident
@@ -15,7 +16,7 @@ from prequential.views.dashboard.history import OPEN, History, began
 from prequential.views.dashboard.overview import Overview
 from prequential.views.dashboard.status import pending
 from prequential.views.watching.group import InputProgress, WorkerGroup
-from prequential.views.watching.ranking import Choice, is_baseline
+from prequential.views.watching.ranking import Choice
 from prequential.views.wording import status
 from prequential.views.wording.console import clock, counted
 
@@ -88,8 +89,8 @@ class ClusterStatus:
     def lines(self) -> Iterator[str]:
         """Yield the status as lines for people: problems first, then one section after the other."""
         number = len(self.problems)
-        found = counted(number, "problem") if number else "nothing is wrong"
-        yield f"{clock(self._now)}  group {printable(self._group.name)}: {found}"
+        state = counted(number, "problem") if number else "nothing is wrong"
+        yield f"{clock(self._now)}  group {printable(self._group.name)}: {state}"
         for problem in self.problems[:_LISTED]:
             yield f"  {problem.sentence}"
             if problem.next is not None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from prequential.configuration.settings.stages import FINAL
+from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.registry import MEASURES, NAMES
 from prequential.topics.foreign_json import Unreadable
 from prequential.topics.marks import IncidentMark, IncidentMarks
@@ -27,7 +28,7 @@ from prequential.views.dashboard.best import sets_of
 from prequential.views.dashboard.history import OPEN, PairKey
 from prequential.views.dashboard.overview import Overview
 from prequential.views.dashboard.status import Statuses, Verdicts, levels, pending, shown_value
-from prequential.views.watching.ranking import Choice, RankedModel, Ranking, is_baseline, measures_shown
+from prequential.views.watching.ranking import Choice, RankedModel, Ranking, measures_shown
 from prequential.views.watching.state import ModelKey, ModelState, SequenceName, StreamPartition
 from prequential.views.watching.tail import OutputRecord
 from prequential.views.wording import comparing, status

@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.registry import LESS_IS_BETTER, MEASURES
 from prequential.topics.errors import printable
 from prequential.topics.outputs import Incident
 from prequential.views.dashboard.history import History, newest_point
 from prequential.views.dashboard.series import Point, Series
-from prequential.views.watching.ranking import RankedModel, is_baseline, look_by_name, measures_shown
+from prequential.views.watching.ranking import RankedModel, look_by_name, measures_shown
 from prequential.views.watching.state import ModelKey, StreamPartition
 from prequential.views.wording import measures, status
 from prequential.views.wording.periods import period_name

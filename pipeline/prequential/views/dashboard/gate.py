@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.registry import LESS_IS_BETTER
 from prequential.views.dashboard.best import deciding_set
 from prequential.views.dashboard.history import OPEN, History
@@ -18,7 +19,7 @@ from prequential.views.dashboard.status import (
     shown_value,
     worse_than,
 )
-from prequential.views.watching.ranking import RankedModel, Ranking, is_baseline
+from prequential.views.watching.ranking import RankedModel, Ranking
 from prequential.views.wording import status
 from prequential.views.wording.best_models import in_words
 

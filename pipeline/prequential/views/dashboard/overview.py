@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from prequential.engine.estimators.naming import is_baseline
 from prequential.topics.outputs import Incident
 from prequential.views.dashboard import courses
 from prequential.views.dashboard.history import History, began
@@ -54,7 +55,7 @@ class Overview:
             self._rows = self._ranking.rows(now)
             self._order_key = order_key
             self._urgent = self._statuses.urgent(self._rows, now)
-            self._models = sum(not ranking.is_baseline(row.model.key.model) for row in self._rows)
+            self._models = sum(not is_baseline(row.model.key.model) for row in self._rows)
         return self._rows
 
     def page(
@@ -117,7 +118,7 @@ class Overview:
         return {
             **key._asdict(),
             "split": key.stream in history.split,
-            "baseline": ranking.is_baseline(key.model),
+            "baseline": is_baseline(key.model),
             "status": self._statuses.as_json(row, now),
             "difference": difference(row),
             "stage": row.sequence.stage if row.sequence else None,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from prequential.configuration.settings.stages import FINAL
+from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.registry import LESS_IS_BETTER, NAMES, NOT_QUALITY
 from prequential.views.dashboard.best import deciding_set
 from prequential.views.dashboard.courses import Absent, Courses
@@ -72,7 +73,7 @@ class Promotion(NamedTuple):
         ]  # fmt: skip
         pairs = [
             (pair, rival) for pair, rival in pairs
-            if rival == champion or (champion is None and not ranking.is_baseline(rival))
+            if rival == champion or (champion is None and not is_baseline(rival))
         ]  # fmt: skip
         deciding = [
             (pair, rival) for pair, rival in pairs
@@ -250,7 +251,7 @@ def _promotions(history: History, pair_key: PairKey) -> Iterator[dict[str, Any]]
     """Yield whether a model may replace the other, as in `report --promote`, but never for a champion."""
     champion = history.config.stream(pair_key.stream).champion
     names = (pair_key.model, pair_key.against)
-    if pair_key.model == pair_key.against or any(map(ranking.is_baseline, names)):
+    if pair_key.model == pair_key.against or any(map(is_baseline, names)):
         return
     for challenger, rival in (names[::-1], names):
         if champion in names and challenger == champion:

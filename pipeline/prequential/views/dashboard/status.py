@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from prequential.configuration.settings.stages import FINAL
+from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.registry import LESS_IS_BETTER, MEASURES
 from prequential.topics.outputs import Incident
 from prequential.views.dashboard.history import OPEN, History, began
-from prequential.views.watching.ranking import RankedModel, is_baseline
+from prequential.views.watching.ranking import RankedModel
 from prequential.views.watching.state import (
     LABELS_STOPPED,
     WORKER_DOWN,

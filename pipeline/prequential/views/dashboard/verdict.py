@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from prequential.configuration.settings.stages import FINAL
+from prequential.engine.estimators.naming import is_baseline
 from prequential.topics.errors import printable
 from prequential.topics.outputs import Incident
 from prequential.views.dashboard.best import best_sentences
@@ -13,7 +14,7 @@ from prequential.views.dashboard.courses import by_stream
 from prequential.views.dashboard.history import OPEN, History
 from prequential.views.dashboard.status import is_below_baseline
 from prequential.views.dashboard.thresholds import with_area
-from prequential.views.watching.ranking import RankedModel, is_baseline
+from prequential.views.watching.ranking import RankedModel
 from prequential.views.watching.state import SequenceName, StreamPartition
 from prequential.views.wording import comparing, measures, status
 from prequential.views.wording.console import counted

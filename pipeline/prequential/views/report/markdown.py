@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from prequential.configuration.settings.stages import FINAL
 from prequential.engine.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS
+from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.registry import NAMES
 from prequential.topics.errors import UsageError, printable
 from prequential.views.dashboard.history import History
@@ -19,7 +20,7 @@ from prequential.views.dashboard.overview import Overview
 from prequential.views.dashboard.pair import Answer, lately
 from prequential.views.dashboard.status import missed
 from prequential.views.watching import state
-from prequential.views.watching.ranking import Choice, RankedModel, Ranking, is_baseline, measures_shown
+from prequential.views.watching.ranking import Choice, RankedModel, Ranking, measures_shown
 from prequential.views.wording import comparing, comparison_report, console, measures, status
 from prequential.views.wording.expected import ASSUMPTION
 

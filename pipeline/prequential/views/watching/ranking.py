@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from prequential.configuration.settings.stages import FINAL
 from prequential.engine.estimators import MEMORIES
-from prequential.engine.estimators.naming import BASELINE_PREFIX, RANDOM_SUFFIX
+from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.declaration import CLASSIFICATION, MULTILABEL, REGRESSION
 from prequential.engine.measures.registry import MEASURES, NAMES, OF_NUMBERS
 from prequential.views.watching.incidents import OPEN, AlarmGroup, ShownIncident
@@ -143,15 +143,6 @@ def is_recent(change: AlarmGroup | ShownIncident, now: int) -> bool:
 def is_shown(change: AlarmGroup | ShownIncident, now: int) -> bool:
     """Return whether a change is listed below the table: an open incident, or what is an hour old at most."""
     return (isinstance(change, ShownIncident) and change.message.status == OPEN) or is_recent(change, now)
-
-
-def is_baseline(model: str) -> bool:
-    """Return whether a model is one of the baselines with which models are compared.
-
-    >>> is_baseline("@majority"), is_baseline("nb@random"), is_baseline("nb@v2"), is_baseline("nb+temporal")
-    (True, True, False, False)
-    """
-    return model.startswith(BASELINE_PREFIX) or model.endswith(RANDOM_SUFFIX)
 
 
 def look_by_name(models: Iterable[str]) -> dict[str, int]:

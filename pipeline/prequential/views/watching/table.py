@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.declaration import CLASSIFICATION, MULTILABEL, REGRESSION
 from prequential.engine.measures.registry import OF_NUMBERS, OF_SETS
 from prequential.topics import outputs, specs
@@ -16,7 +17,7 @@ from prequential.views.watching.incidents import (
     decode_incident,
     incident_line,
 )
-from prequential.views.watching.ranking import RankedModel, Ranking, is_baseline, is_recent, measures_shown
+from prequential.views.watching.ranking import RankedModel, Ranking, is_recent, measures_shown
 from prequential.views.watching.state import ModelKey, ModelState, WatchState
 from prequential.views.wording import comparing, console, measures, status
 from rich.cells import cell_len

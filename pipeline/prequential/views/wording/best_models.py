@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from prequential.configuration.settings.stages import FINAL
-from prequential.engine.estimators.naming import BASELINE_PREFIX, CORRECTED_SUFFIX, RANDOM_SUFFIX
+from prequential.engine.estimators.naming import CORRECTED_SUFFIX, is_baseline
 from prequential.topics.errors import printable
 from prequential.topics.outputs import BY_PARTITION
 from prequential.views.wording.comparing import EQUIVALENT, LOSSES_IN_WORDS, Pair
@@ -117,10 +117,10 @@ def best_models(
     ...     Pair("s", 0, "a", "c", **about, **numbers, verdict="undecided"),
     ...     Pair("s", 0, "b", "c", **about, **numbers, verdict="undecided"),
     ... ]
-    >>> [found] = best_models(pairs)
-    >>> found.models, [left.model for left in found.left], found.level
+    >>> [best] = best_models(pairs)
+    >>> best.models, [left.model for left in best.left], best.level
     (['a', 'c'], ['b'], 0.03)
-    >>> in_words(found)
+    >>> in_words(best)
     'the best by error is among a and c (97% confidence); b left at outcome 3,140 (a is better)'
     """
     groups: dict[_Group, list[Pair]] = {}
@@ -131,18 +131,14 @@ def best_models(
         groups.setdefault(group, []).append(pair)
     known = models or {}
     sets = (_set_of(own, known.get((own[0].stream, own[0].partition), ())) for own in groups.values())
-    return [found for found in sets if len(found.models) + len(found.left) >= least]
+    return [best for best in sets if len(best.models) + len(best.left) >= least]
 
 
 def _is_of_models(pair: Pair) -> bool:
     """Return whether two models are compared: neither a baseline, a correction, nor one model's stages."""
     corrected = pair.against == pair.model + CORRECTED_SUFFIX
-    baselines = _is_baseline(pair.model) or _is_baseline(pair.against)
+    baselines = is_baseline(pair.model) or is_baseline(pair.against)
     return pair.model != pair.against and not corrected and not baselines
-
-
-def _is_baseline(model: str) -> bool:
-    return model.startswith(BASELINE_PREFIX) or model.endswith(RANDOM_SUFFIX)
 
 
 def _set_of(pairs: Sequence[Pair], all_models: Iterable[str]) -> BestModels:
@@ -193,7 +189,7 @@ def _newest_of_couples(pairs: Sequence[Pair]) -> list[Pair]:
 
 def _uncompared(compared: Sequence[str], all_models: Iterable[str]) -> Iterator[str]:
     """Yield the models that are in no pair."""
-    names = {model for model in all_models if not _is_baseline(model)}
+    names = {model for model in all_models if not is_baseline(model)}
     for model in names.difference(compared):
         is_correction = model.endswith(CORRECTED_SUFFIX) and model.removesuffix(CORRECTED_SUFFIX) in names
         if not is_correction:
@@ -222,10 +218,10 @@ def _chains(defeats: Mapping[str, Sequence[Defeat]]) -> dict[str, set[str]]:
 
 def whole_streams(sets: Iterable[BestModels]) -> list[BestModels]:
     """Return the sets to show first: without segments, of stage `final` where there is one."""
-    whole = [found for found in sets if found.segment is None]
-    final = [found for found in whole if FINAL in (found.stage, *found.same)]
-    with_final = {(found.stream, found.partition) for found in final}
-    return final + [found for found in whole if (found.stream, found.partition) not in with_final]
+    whole = [best for best in sets if best.segment is None]
+    final = [best for best in whole if FINAL in (best.stage, *best.same)]
+    with_final = {(best.stream, best.partition) for best in final}
+    return final + [best for best in whole if (best.stream, best.partition) not in with_final]
 
 
 def in_words(

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import msgspec
-from prequential.engine.estimators.naming import BASELINE_PREFIX, RANDOM_SUFFIX
+from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.registry import LOSSES, MEASURES
 from prequential.topics.errors import printable
 from prequential.topics.outputs import Alarm, Incident
@@ -258,8 +258,7 @@ def changed_with(incident: Incident, incidents: Iterable[Incident]) -> list[Inci
 
 def unchanged(incident: Incident, changed: Iterable[Incident], models: Iterable[str]) -> list[str]:
     """Return the stream's models without a change at that time, except baselines."""
-    unaffected = {name for name in models if not name.startswith(BASELINE_PREFIX)}
-    unaffected = {name for name in unaffected if not name.endswith(RANDOM_SUFFIX)}
+    unaffected = {name for name in models if not is_baseline(name)}
     return sorted(unaffected - {incident.model} - {neighbour.model for neighbour in changed})
 
 
