@@ -240,9 +240,12 @@ _JSON = st.recursive(
     max_leaves=5,
 )
 _FIELDS = st.fixed_dictionaries(
-    {},
+    {
+        "share": st.floats(0, 1), "at_most": st.none() | st.floats(0.001, 0.999) | _JSON,
+        "n": st.integers(1) | _JSON,
+    },
     optional={
-        "share": _JSON, "at_most": _JSON, "n": _JSON, "": _JSON,
+        "": _JSON,
         "provisional": _JSON | st.dictionaries(st.sampled_from(["days", "clusters", "needed"]), _JSON),
     },
 )  # fmt: skip
