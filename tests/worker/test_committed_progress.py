@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import closing
 from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config
 from prequential.runtime.kafka.committed_progress import CommittedProgress
 from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.runtime.worker.runner import ShardRunner
-from prequential.topics.clients import KafkaConfig, connect, new_consumer
+from prequential.topics.clients import KafkaConfig, new_consumer
 from prequential.topics.producer import StreamProducer
 from prequential.topics.progress import published_at
 from prequential.topics.reading import watermarks
@@ -130,10 +131,12 @@ def test_offsets_are_noted_once_all_outputs_below_them_are_published(fails: bool
 
 
 def committed(kafka: KafkaConfig, group: str) -> dict[tuple[str, int], int]:
-    """What standard tools read, through the AdminClient."""
-    admin = connect(kafka)  # while it is there, answers come
-    [answer] = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    return {(part.topic, part.partition): part.offset for part in answer.result(30).topic_partitions}
+    """What other programs read. (`AdminClient.list_consumer_group_offsets` could end this process.)"""
+    numbers = range(kafka.partitions)
+    places = [TopicPartition(kafka.topic(name), number) for name in INPUTS for number in numbers]
+    with closing(new_consumer(kafka, group)) as consumer:
+        parts = consumer.committed(places, timeout=30)
+    return {(part.topic, part.partition): part.offset for part in parts if part.offset >= 0}
 
 
 def ends(kafka: KafkaConfig) -> dict[tuple[str, int], int]:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import closing
 from time import monotonic
 from typing import Any, NamedTuple
 
-from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from prequential.configuration.settings.model import Config
 from prequential.topics import clients
@@ -101,7 +97,7 @@ def read_group(config: Config, timeout: float = clients.REACH_SECONDS) -> Worker
     counts = partition_counts(kafka, list(map(kafka.topic, INPUTS)))
     places = [(topic, number) for topic, count in counts.items() for number in range(count)]
     with clients.plain_errors(kafka):
-        committed = _committed(config, admin, places)
+        committed = _committed(config, places)
         begins, ends = (
             _offsets(kafka, admin, places, spec) for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
         )
@@ -119,16 +115,22 @@ def read_group(config: Config, timeout: float = clients.REACH_SECONDS) -> Worker
         return WorkerGroup(group, _members(config, admin), _with_oldest(kafka, inputs))
 
 
-def _committed(
-    config: Config, admin: AdminClient, places: Iterable[tuple[str, int]]
-) -> dict[tuple[str, int], TopicPartition]:
-    asked = ConsumerGroupTopicPartitions(config.group, [TopicPartition(*place) for place in places])
-    [answer] = admin.list_consumer_group_offsets([asked], request_timeout=_REQUEST_SECONDS).values()
-    try:
-        parts = answer.result(2 * _REQUEST_SECONDS).topic_partitions
-    except KafkaException as error:
-        _raise_if_denied(config, error)
-        raise
+def _committed(config: Config, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], TopicPartition]:
+    """Return the group's committed offsets, by a client that doesn't join the group.
+
+    `AdminClient.list_consumer_group_offsets` could end the process: where the group's coordinator moves or
+    doesn't know the group yet, librdkafka (up to 2.16 at least) then reads memory that isn't there
+    (https://github.com/confluentinc/librdkafka/issues/5040).
+    """
+    with closing(clients.new_consumer(config.kafka, config.group)) as consumer:
+        try:
+            parts = consumer.committed([TopicPartition(*place) for place in places], 2 * _REQUEST_SECONDS)
+        except KafkaException as error:
+            _raise_if_denied(config, error)
+            raise
+    for part in parts:
+        if part.error is not None:
+            raise KafkaException(part.error)
     return {(part.topic, part.partition): part for part in parts}
 
 
