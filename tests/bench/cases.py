@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from prequential.configuration.settings.streams import StreamConfig
+from prequential.configuration.settings.streams import DETAILS, StreamConfig
 
 #: The easy case; those that the product alone can evaluate are compared with it.
 PLAIN: Final = "plain"
@@ -56,6 +56,9 @@ _PERIOD = 2_000
 #: With labels an hour late and two models a million predictions wait.
 _WAITING_RATE = 1_000_000 / 2 / 3_600
 
+#: All that messages of classes can contain.
+_DETAILS = tuple(name for name in DETAILS if name not in ("residuals", "hits"))
+
 _UUID = Case(
     rate=_WAITING_RATE, label_ms=(3_600_000.0, 3_610_000.0, 3_660_000.0), as_dumped=True, peers=True
 )
@@ -70,6 +73,7 @@ CASES: Final[Mapping[str, Case]] = {
     "several": Case(StreamConfig(stages=("initial", "final", "bins"), bins=3), predictions=3),
     "period": Case(StreamConfig(period=_PERIOD)),
     "regression": Case(StreamConfig(task="regression"), numbers=True),
+    "details": replace(_UUID, config=StreamConfig(details=_DETAILS), probabilities=True, peers=False),
     "uncompared": Case(StreamConfig(compare="off"), models=5),
 }
 

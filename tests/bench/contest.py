@@ -20,7 +20,7 @@ from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, INPUTS, METRICS
 from rich.console import Console
 
-from tests.bench import contestants, results
+from tests.bench import contestants, goals, results
 from tests.bench.cases import CASES, PLAIN, QUIET, SCORED, UUID
 from tests.bench.contestants import CONTESTANTS, Contestant, Pace, Shown
 from tests.bench.messages import generate, send_in_time, specs
@@ -104,6 +104,11 @@ def main(argv: list[str] | None = None) -> int:
         help="instead: memory, cost and pauses with up to N waiting predictions (1000000 where N isn't "
         "given; 10000000 need some GB); needs no broker",
     )  # fmt: skip
+    parser.add_argument(
+        "--goals", action="store_true",
+        help="instead: all figures that have a goal, next to it; the other benchmarks run one after the "
+        "other, for more than an hour (`python -m tests.bench.goals` chooses among them)",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="JSON, for machines")
     args = parser.parse_args(argv)
     try:
@@ -114,6 +119,9 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    if args.goals:
+        goals.show(list(goals.PARTS))
+        return 0
     if args.waiting is not None:
         if args.waiting < _LEAST_WAITING:
             raise UsageError(f"--waiting is {args.waiting}: expected at least {_LEAST_WAITING}")

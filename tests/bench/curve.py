@@ -57,17 +57,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", default="plain", choices=list(CASES))
     parser.add_argument("--streams", action="append", type=int, metavar="N", help="so many (repeatable)")
+    parser.add_argument("--json", action="store_true", help="for machines")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
         quiet_collector()
         print(json.dumps(measure(**json.loads(args.one))))
         return
-    print("streams    while new, µs   then, µs   join and estimators, µs   MB", flush=True)
+    if not args.json:
+        print("streams    while new, µs   then, µs   join and estimators, µs   MB", flush=True)
     for streams in args.streams or STREAMS:
         asked = json.dumps({"case": args.case, "streams": streams})
         command = [sys.executable, "-m", "tests.bench.curve", "--one", asked]
         found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        if args.json:
+            print(json.dumps(found), flush=True)
+            continue
         print(
             f"{streams:<10,} {found['new_us']:>13.2f} {found['us']:>10.2f} {found['joining_us']:>25.2f} "
             f"{found['mb']:>4,.0f}",

@@ -1,14 +1,16 @@
 """What evaluation in Python costs: each call of an `Evaluator`'s loop, and the memory of `evaluate`.
 
 `python -m tests.bench.in_python` goes 20,000 steps of a loop that asks after each label, and prints the
-median and the mean of each call, as time on the clock and as processor time. `--rows N` evaluates a frame of
-pandas of so many rows in a process of its own, and prints how much the process grew at its peak, beyond the
-frame. `--times` has a time in each record, `--probabilities` a `y_proba` in each prediction.
+median and the mean of each call, as time on the clock and as processor time. `--case` chooses the settings.
+`--rows N` evaluates a frame of pandas of so many rows in a process of its own, and prints how much the
+process grew at its peak, beyond the frame. `--times` has a time in each record, `--probabilities` a `y_proba`
+in each prediction.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import subprocess
 import sys
@@ -25,9 +27,19 @@ START = 1_700_000_000_000
 CALLS = ("predict", "learn", "get", "drift_detected", "step")
 
 
-def step_costs(steps: int, times: bool, probabilities: bool, clock: Callable[[], int]) -> dict[str, Any]:
+#: Settings of an `Evaluator` whose step is timed, by name.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "objective": {"objective": {"accuracy": 0.95, "tolerance": 0.02}},
+    "versions": {"versions": "separate"},
+}
+
+
+def step_costs(
+    steps: int, times: bool, probabilities: bool, clock: Callable[[], int], settings: dict[str, Any]
+) -> dict[str, Any]:
     """By call the ns of each step, (steps,) int64: a loop of two classes and one model."""
-    r, evaluator = random.Random(1), Evaluator()
+    r, evaluator = random.Random(1), Evaluator(**settings)
     spent = np.zeros((len(CALLS), FORMER + steps), dtype=np.int64)
     for i in range(FORMER + steps):
         truth = r.choice("ab")
@@ -86,15 +98,22 @@ def main() -> None:
     parser.add_argument("--rows", type=int)
     parser.add_argument("--times", action="store_true")
     parser.add_argument("--probabilities", action="store_true")
+    parser.add_argument("--case", default="plain", choices=list(SETTINGS))
+    parser.add_argument("--json", action="store_true", help="the processor's median, for machines")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.rows and args.here:
         print(growth(args.rows, args.times, args.probabilities))
     elif args.rows:
         subprocess.run([sys.executable, "-m", "tests.bench.in_python", "--here", *sys.argv[1:]], check=True)
+    elif args.json:
+        for case, settings in SETTINGS.items():
+            costs = step_costs(args.steps, args.times, args.probabilities, time.thread_time_ns, settings)
+            print(json.dumps({"case": case, "median_us": float(np.median(costs["step"])) / 1e3}), flush=True)
     else:
         for what, clock in (("clock", time.perf_counter_ns), ("processor", time.thread_time_ns)):
-            for call, spent in step_costs(args.steps, args.times, args.probabilities, clock).items():
+            costs = step_costs(args.steps, args.times, args.probabilities, clock, SETTINGS[args.case])
+            for call, spent in costs.items():
                 median, mean = np.median(spent) / 1e3, spent.mean() / 1e3
                 print(f"{what:9} {call:14} median {median:6.1f} µs  mean {mean:6.1f} µs")
 

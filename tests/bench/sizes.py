@@ -20,6 +20,7 @@ from statistics import median
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
+import numpy as np
 from prequential.topics.admin import create
 from prequential.topics.specs import (
     COMPARISONS,
@@ -32,7 +33,7 @@ from prequential.topics.specs import (
     topic_specs,
 )
 
-from tests.bench.live import Feeder, Load
+from tests.bench.live import Feeder, Load, name_of
 from tests.bench.observer import Observer
 from tests.bench.running import Running, broker_pid, resident
 from tests.bench.scraping import cpu_seconds
@@ -77,6 +78,10 @@ FITTED: Final = {
 }
 
 
+#: Of how many streams the delays of messages are measured: since they were due, until a reader has them.
+_TIMED: Final = 100
+
+
 def measure(size: Size, broker: Broker, recover: bool) -> dict[str, Any]:
     """Run one size."""
     kafka = broker.config(prefix=f"size-{uuid4().hex[:8]}.", partitions=size.partitions)
@@ -90,7 +95,7 @@ def measure(size: Size, broker: Broker, recover: bool) -> dict[str, Any]:
         worker = stack.enter_context(WorkerProcess(config))
         await_ready(worker, seconds=300.0)
         empty = resident(worker.pid)
-        observer = Observer(kafka, set())
+        observer = Observer(kafka, {name_of(stream) for stream in range(min(size.streams, _TIMED))})
         observer.start()
         stack.callback(observer.stop)
         feeder = stack.enter_context(Feeder(kafka, load))
@@ -99,6 +104,7 @@ def measure(size: Size, broker: Broker, recover: bool) -> dict[str, Any]:
         before, disk = counters(worker), on_disk(broker, kafka.prefix)
         cpu, began, first = cpu_seconds(worker.pid), time.monotonic(), run.samples[-1]
         samples = run.go("watched", size.rate, size.watched)
+        delays = [delay.seen / 1e3 for phase, delay in run.delays if phase == "watched"]
         spent, seconds = cpu_seconds(worker.pid) - cpu, time.monotonic() - began
         later, bytes_now = counters(worker), on_disk(broker, kafka.prefix)
         grown = {name: value - before[name] for name, value in later.items()}
@@ -108,6 +114,8 @@ def measure(size: Size, broker: Broker, recover: bool) -> dict[str, Any]:
             "records": (samples[-1].taken - first.taken) / seconds,
             "outcomes": grown["outcomes_total"] / seconds,
             "messages": (samples[-1].messages - first.messages) / seconds,
+            "p50_s": float(np.percentile(delays, 50)),
+            "p99_s": float(np.percentile(delays, 99)),
             "lag_s": max(one.lag for one in samples) / size.rate,
             "rss_mb": median(one.rss_mb for one in samples),
             "peak_mb": max(one.rss_mb for one in run.samples),
