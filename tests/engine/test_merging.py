@@ -78,6 +78,15 @@ def test_sums_over_partitions_are_those_of_one(seed: int, partitions: int) -> No
     }
 
 
+def values_by_sequence(messages: list[Any], merger: Merger) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """By sequence that still has messages, the values of its latest metrics message."""
+    return {
+        (one.model, one.segment, one.stage, one.estimator): (one.outcomes, one.n, one.measures, one.undefined)
+        for one in messages
+        if isinstance(one, Metrics) and one.period is UNSET and merger.names["s"].has(one.model, one.segment)
+    }
+
+
 @given(st.integers(0, 2**32), st.booleans())
 @examples(30, 2)
 def test_what_is_said_depends_on_no_order_and_on_no_restart(seed: int, periods: bool) -> None:
@@ -93,6 +102,9 @@ def test_what_is_said_depends_on_no_order_and_on_no_restart(seed: int, periods: 
         while offset < end:
             said += [decoded(one) for one in merger.add(log[offset], offset)]
             offset += 1
+        if said:
+            again = list(map(decoded, merger.metrics_again("s")))
+            assert values_by_sequence(again, merger) == values_by_sequence(said, merger)
         offset, merger = merger.needed, Merger(config, merger.reported)
     assert said == expected
     assert bool(partitioned.of_periods(said)) == periods

@@ -160,6 +160,19 @@ class Merger:
             stream.done(reported)
         return messages
 
+    def metrics_again(self, stream_name: str) -> list[Encoded]:
+        """Make the metrics messages about a stream's latest reported moment, of all its sequences.
+
+        They were published at this moment, or before without a change since. A successor needs them only to
+        show them. Empty until it has all parts for that moment.
+        """
+        stream = self._streams[stream_name]
+        if (parts := self._before(stream)) is None or not parts:
+            return []
+        merged = Merged(self._config, parts, [True] * len(parts))
+        self.names[stream_name] = merged.names
+        return [*merged.metrics(()), *merged.periods(())]
+
     def _before(self, stream: _Stream) -> list[Part] | None:
         """The parts of all partitions at the previous moment; None: that moment had no messages."""
         if stream.reported.metrics == NEVER:

@@ -114,6 +114,8 @@ class LatestMessages:
 
     def __init__(self) -> None:
         self.metrics: dict[_Key, Metrics] = {}
+        #: The streams of which all sequences have their latest messages here.
+        self.streams: set[str] = set()
         #: By stream and model, the start of the newest whole period with expected values, and these values.
         self.expected: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
         #: By stream and model, the expected values of pending predictions.
@@ -275,9 +277,12 @@ class Merging(threading.Thread):
             return []
         outputs = merger.add(part, message.offset())
         latest = self._latest.setdefault(number, LatestMessages())
-        for output in outputs:
+        # After a change of the worker that merges, messages of before would be shown nowhere.
+        shown = outputs if part.stream in latest.streams else merger.metrics_again(part.stream)
+        for output in shown:
             latest.note(output)
-        if outputs:
+        if shown:
+            latest.streams.add(part.stream)
             latest.keep(part.stream, merger.names[part.stream])
         topic = self._config.kafka.topic
         return [Outgoing(topic(output.topic), output.stream.encode(), output.json) for output in outputs]
