@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prequential.topics.encoding import encode
 from prequential.topics.outputs import Comparison
-from prequential.views.watching.readings import decode_comparison
+from prequential.views.state.readings import decode_comparison
 from prequential.views.wording import comparing, comparison_report
 
 

@@ -19,8 +19,8 @@ from prequential.runtime.kafka import process, stopping
 from prequential.runtime.kafka.process import stop_on_signals
 from prequential.runtime.kafka.rejected import COMPLAINING
 from prequential.topics.clients import KafkaConfig
-from prequential.views.dashboard.history import History
 from prequential.views.dashboard.server import Board, Server
+from prequential.views.state.history import History
 from prequential.web.http import Access, escaped
 
 TOKEN = "0123456789abcdef"

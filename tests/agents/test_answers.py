@@ -18,7 +18,7 @@ from prequential.views.answers.answer import AgentAnswer
 from prequential.views.answers.guide import TERMS_FILE, guide
 from prequential.views.answers.kept import AnswerHistory
 from prequential.views.answers.tools import TOOLS, Answers
-from prequential.views.watching.state import ModelKey, SequenceName
+from prequential.views.state.newest import ModelKey, SequenceName
 from prequential.views.wording.console import clock
 from prequential.views.wording.status import moment
 

@@ -9,11 +9,11 @@ from boards import comparison, history_of, metrics, served
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.views.dashboard.gate import gate_page
-from prequential.views.dashboard.history import History
 from prequential.views.dashboard.pages import model_page
 from prequential.views.dashboard.verdict import verdict_of
-from prequential.views.watching.ranking import Ranking
-from prequential.views.watching.state import ModelKey
+from prequential.views.state.history import History
+from prequential.views.state.newest import ModelKey
+from prequential.views.state.ranking import Ranking
 
 from tests.browser import ready
 

@@ -12,7 +12,7 @@ from boards import START, history_of, metrics, served
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.configuration.settings.texts import ListedSettings, texts
-from prequential.views.dashboard.configurations import Configurations
+from prequential.views.state.configurations import Configurations
 from prequential.views.watching.tail import OutputRecord
 
 from tests.browser import opened, ready

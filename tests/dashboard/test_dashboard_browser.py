@@ -9,7 +9,7 @@ import pytest
 from boards import START, a_drift, alarm, comparison, incident, live, metrics, period, served
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import Objective, StreamConfig
-from prequential.views.watching.state import ModelKey, SequenceName
+from prequential.views.state.newest import ModelKey, SequenceName
 
 from tests.browser import ready
 

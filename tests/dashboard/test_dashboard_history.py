@@ -7,15 +7,15 @@ from boards import DAY, START, a_drift, alarm, comparison, history_of, incident,
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import Objective, StreamConfig
 from prequential.views.dashboard.courses import Absent, Courses
-from prequential.views.dashboard.history import History
 from prequential.views.dashboard.incident import incident_page
 from prequential.views.dashboard.overview import Overview
 from prequential.views.dashboard.pages import model_page
 from prequential.views.dashboard.pair import pair_page
-from prequential.views.dashboard.series import Capacity
 from prequential.views.dashboard.server import BadRequest, Board
-from prequential.views.watching.ranking import Choice
-from prequential.views.watching.state import ModelKey
+from prequential.views.state.history import History
+from prequential.views.state.newest import ModelKey
+from prequential.views.state.ranking import Choice
+from prequential.views.state.series import Capacity
 
 NB = ModelKey("elec2", "nb", 0)
 

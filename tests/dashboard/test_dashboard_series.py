@@ -6,8 +6,8 @@ import pytest
 from boards import metrics
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.views.dashboard.history import History
-from prequential.views.dashboard.series import Capacity, Series
+from prequential.views.state.history import History
+from prequential.views.state.series import Capacity, Series
 
 POINTS = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 50)), max_size=300)
 

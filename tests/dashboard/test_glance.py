@@ -10,11 +10,11 @@ from boards import DAY, START, a_drift, comparison, history_of, incident, live, 
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import Objective, StreamConfig
 from prequential.views.dashboard.gate import gate_page
-from prequential.views.dashboard.history import PairKey
 from prequential.views.dashboard.pages import model_page
 from prequential.views.dashboard.pair import pair_page
 from prequential.views.report import parse_condition
-from prequential.views.watching.state import ModelKey
+from prequential.views.state.history import PairKey
+from prequential.views.state.newest import ModelKey
 
 from tests.browser import opened, ready
 

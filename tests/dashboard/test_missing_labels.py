@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from boards import START, history_of, live, metrics
 from prequential.views.dashboard.overview import Overview
-from prequential.views.watching.ranking import Choice
+from prequential.views.state.ranking import Choice
 from prequential.views.watching.tail import OutputRecord
 from prequential.views.wording.status import NEXT_OF_STATUS
 

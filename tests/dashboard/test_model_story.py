@@ -11,7 +11,7 @@ from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import Objective, StreamConfig
 from prequential.engine.details.curves import Costs, best_threshold, histogram_of, points
 from prequential.views.dashboard.pages import curves_of, model_page
-from prequential.views.watching.state import ModelKey
+from prequential.views.state.newest import ModelKey
 
 from tests.browser import opened, ready
 

@@ -9,7 +9,7 @@ from boards import START, a_drift, alarm, comparison, history_of, incident, metr
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import Objective, StreamConfig
 from prequential.views.dashboard.overview import Overview
-from prequential.views.watching.ranking import Choice
+from prequential.views.state.ranking import Choice
 
 from tests.browser import opened, ready
 

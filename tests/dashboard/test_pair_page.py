@@ -8,8 +8,8 @@ import pytest
 from boards import a_drift, comparison, history_of, incident, metrics, period, served
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.views.dashboard.history import PairKey
 from prequential.views.dashboard.pair import Promotion, pair_page
+from prequential.views.state.history import PairKey
 
 from tests.browser import opened, ready
 

@@ -47,11 +47,11 @@ from prequential.configuration.settings.model import ConfigError
 from prequential.engine.shard import Shard
 from prequential.topics.encoding import encode
 from prequential.topics.specs import METRICS
-from prequential.views.dashboard.history import History
 from prequential.views.dashboard.overview import Overview
 from prequential.views.dashboard.pages import model_page
-from prequential.views.watching.ranking import Choice
-from prequential.views.watching.state import ModelKey
+from prequential.views.state.history import History
+from prequential.views.state.newest import ModelKey
+from prequential.views.state.ranking import Choice
 from test_exporter import at_once, exporter
 
 from tests import reference

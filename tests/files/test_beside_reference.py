@@ -16,10 +16,10 @@ from prequential.engine.details.intervals import wilson
 from prequential.evaluation import Evaluator, Result, evaluate
 from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Metrics
-from prequential.views.dashboard.history import History
 from prequential.views.dashboard.pages import model_page
 from prequential.views.report import Report
 from prequential.views.report.markdown import markdown
+from prequential.views.state.history import History
 
 from tests.nightly import few
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from prequential.cli.main import main
 from prequential.topics.schemas import schema
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
-from prequential.views.dashboard.history import History
 from prequential.views.report import Promotion, markdown, parse_condition
 from prequential.views.report.html import page
+from prequential.views.state.history import History
 
 from tests.nightly import scaled
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from boards import a_drift, comparison, history_of, incident, metrics
-from prequential.views.dashboard.history import PairKey
 from prequential.views.dashboard.incident import incident_page
 from prequential.views.dashboard.overview import Overview
 from prequential.views.dashboard.pair import pair_page
@@ -15,7 +14,8 @@ from prequential.views.dashboard.server import static_files
 from prequential.views.dashboard.verdict import verdict_of, worst_first
 from prequential.views.report import Report
 from prequential.views.report.html import MODULES
-from prequential.views.watching.ranking import Choice
+from prequential.views.state.history import PairKey
+from prequential.views.state.ranking import Choice
 
 from tests.browser import ready
 

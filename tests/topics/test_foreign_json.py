@@ -23,8 +23,8 @@ from prequential.topics import dead_letters, decoding, parts, specs, values
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.foreign_json import Unreadable, reader
 from prequential.topics.messages import MAX_NESTING
-from prequential.views.dashboard.configurations import Configurations
-from prequential.views.watching.state import WatchState
+from prequential.views.state.configurations import Configurations
+from prequential.views.state.newest import NewestMessages
 from prequential.views.watching.tail import records_of
 from prequential.views.wording.explaining import ExplainingMessages
 
@@ -93,7 +93,7 @@ def test_keys_of_tombstones(key: bytes, wide: list[str]) -> None:
 
 @given(hostile())
 def test_readers_of_messages(content: bytes) -> None:
-    state = WatchState(None, None)
+    state = NewestMessages(None, None)
     explaining = ExplainingMessages()
     for topic in (specs.METRICS, specs.COMPARISONS, specs.DRIFT_ALARMS, specs.INCIDENTS):
         state.update(topic, content)

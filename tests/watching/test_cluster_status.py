@@ -8,10 +8,10 @@ import pytest
 from prequential.configfile.reading.reader import load_config
 from prequential.topics.marks import IncidentMark, IncidentMarks, Mark
 from prequential.views.answers.cluster import ClusterStatus
-from prequential.views.dashboard.history import History
 from prequential.views.dashboard.overview import Overview
+from prequential.views.state.history import History
+from prequential.views.state.ranking import Choice
 from prequential.views.watching.group import GroupMember, InputProgress, WorkerGroup
-from prequential.views.watching.ranking import Choice
 from watched import LABELLED, incident, metrics
 
 NOW = LABELLED + 1_000

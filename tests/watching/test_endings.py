@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from prequential.views.watching.ranking import Ranking
-from prequential.views.watching.state import SequenceName, WatchState
+from prequential.views.state.newest import NewestMessages, SequenceName
+from prequential.views.state.ranking import Ranking
 from watched import comparison, metrics, state_of
 
 
@@ -24,7 +24,7 @@ def rounds(
                     )
 
 
-def sequences(state: WatchState) -> set[tuple[str | None, str, str]]:
+def sequences(state: NewestMessages) -> set[tuple[str | None, str, str]]:
     [model] = state.models.values()
     return {tuple(one) for one in model.sequences}  # type: ignore[misc]
 

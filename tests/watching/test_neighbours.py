@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 from prequential.topics.outputs import Incident
-from prequential.views.watching.state import ModelSilence, Pace, StreamPace, silence
+from prequential.views.state.newest import ModelSilence, Pace, StreamPace, silence
 from prequential.views.wording.status import changed_with, in_words, unchanged
 from watched import incident
 

@@ -9,10 +9,10 @@ import termios
 from collections.abc import Iterator
 
 import pytest
+from prequential.views.state.newest import NewestMessages
+from prequential.views.state.ranking import Choice, Ranking
 from prequential.views.watching import screen
-from prequential.views.watching.ranking import Choice, Ranking
 from prequential.views.watching.screen import CLOSED, Keyboard, Screen
-from prequential.views.watching.state import WatchState
 from prequential.views.watching.table import whole_table
 from rich.cells import cell_len
 from rich.console import Console, Group
@@ -27,7 +27,7 @@ STREAMS = (
 MODELS = ("gradient-boosting-v12", "gradient-boosting-v13")
 
 
-def six_streams() -> WatchState:
+def six_streams() -> NewestMessages:
     return state_of(
         *(
             metrics(stream=stream, model=model, estimator=one, measures={"accuracy": accuracy, "kappa": 0.5})
@@ -42,7 +42,7 @@ class Terminal:
     """A screen of 80 × 24 and somebody before it."""
 
     def __init__(
-        self, state: WatchState, *, width: int = 80, height: int = 24, choice: Choice | None = None
+        self, state: NewestMessages, *, width: int = 80, height: int = 24, choice: Choice | None = None
     ) -> None:
         self._size = width, height
         self.screen = Screen(state, "localhost:9092", choice)
@@ -162,7 +162,7 @@ class TestOverview:
         assert Terminal(state_of(metrics())).lines[0].endswith("1 model of 1 stream")
 
     def test_nothing_yet(self) -> None:
-        terminal = Terminal(WatchState())
+        terminal = Terminal(NewestMessages())
         assert "no metrics yet" in terminal.lines
         terminal.screen.reading = True
         assert terminal.look()[2] == "loading history: 0 messages"
@@ -332,7 +332,7 @@ class TestKeys:
         assert not terminal.screen.over
 
     def test_a_terminal_that_is_gone_ends_it(self) -> None:
-        terminal = Terminal(WatchState())
+        terminal = Terminal(NewestMessages())
         terminal.press(CLOSED)
         assert terminal.screen.over
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from prequential.views.watching.ranking import NAME, NEWEST_ALARM, OUTCOMES, SILENT, Choice, Ranking
+from prequential.views.state.newest import ModelKey, NewestMessages, Pace, SequenceName, coverage_of
+from prequential.views.state.ranking import NAME, NEWEST_ALARM, OUTCOMES, SILENT, Choice, Ranking
 from prequential.views.watching.screen import detail
-from prequential.views.watching.state import ModelKey, Pace, SequenceName, WatchState, coverage_of
 from prequential.views.watching.table import change_line, newest_changes, newest_lines, silent_warning
 from rich.console import Console
 from watched import LABELLED, alarm, comparison, incident, metrics, state_of
@@ -15,14 +15,14 @@ from watched import LABELLED, alarm, comparison, incident, metrics, state_of
 HOUR = 3_600_000  # ms
 
 
-def order(state: WatchState, now: int = LABELLED, **choice: Any) -> list[str]:
+def order(state: NewestMessages, now: int = LABELLED, **choice: Any) -> list[str]:
     """The models' names in the order in which they are shown."""
     ranking = Ranking(state)
     ranking.choice = Choice(**choice)
     return [row.model.key.model for row in ranking.rows(now)]
 
 
-def shown(state: WatchState, **choice: Any) -> list[tuple[str, str | None, bool]]:
+def shown(state: NewestMessages, **choice: Any) -> list[tuple[str, str | None, bool]]:
     """Of each model: the stage and estimator that it is shown in, and whether that was chosen."""
     ranking = Ranking(state)
     ranking.choice = Choice(**choice)
@@ -46,7 +46,7 @@ class TestState:
         }
 
     def test_what_cannot_be_read_is_counted_at_once_or_when_it_is_looked_at(self) -> None:
-        state = WatchState()
+        state = NewestMessages()
         for value in (b"{}", b"\xff", b"", None):
             assert not state.update("metrics", value)
             assert not state.update("drift-alarms", value)
@@ -189,7 +189,7 @@ class TestOrder:
         assert order(state, by=measure, reverse=True)[-1] == str(worst)
 
     def test_other_ways(self) -> None:
-        state = WatchState()
+        state = NewestMessages()
         for time, (name, outcomes) in enumerate({"b": 3, "a": 9, "c": 1}.items()):
             state.update("metrics", metrics(model=name, outcomes=outcomes), LABELLED + time)
         state.update("drift-alarms", alarm(model="a"), LABELLED + 9)
@@ -239,7 +239,7 @@ class TestWhatIsShown:
 
 class TestSilence:
     def test_a_model_whose_predictions_stopped_comes_first_and_is_named(self) -> None:
-        state = WatchState()
+        state = NewestMessages()
         for second in range(600):
             time = LABELLED + 1_000 * second
             state.update("metrics", metrics(model="on", outcomes=second, measures={"accuracy": 0.1}), time)
@@ -270,7 +270,7 @@ class TestSilence:
         monkeypatch.setattr(Pace, "patience", property(counted))
         looks = []
         for models in (20, 200):
-            state = WatchState()
+            state = NewestMessages()
             for second in range(5):
                 for number in range(models):
                     value = metrics(model=f"m{number}", outcomes=second)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from prequential.views.watching.ranking import Ranking, is_shown
+from prequential.views.state.ranking import Ranking, is_shown
 from prequential.views.watching.table import (
     change_line,
     change_lines,

@@ -6,7 +6,7 @@ from typing import Any
 
 import boards
 from boards import START as LABELLED  # when the messages' labels were (epoch ms)
-from prequential.views.watching.state import WatchState
+from prequential.views.state.newest import NewestMessages
 
 
 def metrics(**changed: Any) -> bytes:
@@ -55,9 +55,9 @@ ALARM_LINE = (
 )
 
 
-def state_of(*values: bytes, time: int = LABELLED, **options: Any) -> WatchState:
+def state_of(*values: bytes, time: int = LABELLED, **options: Any) -> NewestMessages:
     """What is known after these messages, which Kafka got at this time."""
-    state = WatchState(**options)
+    state = NewestMessages(**options)
     for value in values:
         topic = "drift-alarms" if b'"detector"' in value else "metrics"
         topic = "incidents" if b'"revision"' in value else topic

@@ -11,7 +11,7 @@ from prequential.configuration.settings.model import Config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.producer import StreamProducer
 from prequential.topics.specs import METRICS
-from prequential.views.dashboard.history import History
+from prequential.views.state.history import History
 from prequential.views.watching.tail import Tail
 from processes import WorkerProcess, await_ready, eventually, write_config
 

@@ -18,9 +18,9 @@ from prequential.topics.marking import StreamMark, write_marks
 from prequential.topics.marks import decode_mark
 from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES, INCIDENT_MARKS
 from prequential.topics.wall_clock import now_ms
-from prequential.views.dashboard.history import History
 from prequential.views.dashboard.server import MOST_RECORDS, Board, Server, board_of, take
-from prequential.views.watching.state import TOPICS
+from prequential.views.state.history import History
+from prequential.views.state.newest import TOPICS
 from prequential.views.watching.tail import OutputRecord, records_of
 from prequential.views.wording.console import complain, say
 from prequential.web.http import Access

@@ -10,9 +10,9 @@ from prequential.cli import common
 from prequential.offline.replay.sources import lines_of
 from prequential.topics import clients, decoding, specs
 from prequential.topics.errors import UsageError, WorkError, as_text, printable
-from prequential.views.dashboard.history import History
 from prequential.views.report import Challenge, Condition, Promotion, Report, markdown, parse_condition
-from prequential.views.watching.state import TOPICS
+from prequential.views.state.history import History
+from prequential.views.state.newest import TOPICS
 from prequential.views.watching.tail import records_of
 from prequential.views.wording.console import Console, complain, say
 from prequential.views.wording.explaining import ExplainingMessages, explain

@@ -65,9 +65,9 @@ def run(args: argparse.Namespace) -> int:
 def _read(config: Config, most_lag: int) -> Any:
     """Return the status; raise WorkError if the cluster does not answer, or lacks topics."""
     from prequential.views.answers.cluster import ClusterStatus  # only a valid command line needs these
-    from prequential.views.dashboard.history import History
+    from prequential.views.state.history import History
+    from prequential.views.state.newest import TOPICS
     from prequential.views.watching.group import read_group
-    from prequential.views.watching.state import TOPICS
     from prequential.views.watching.tail import Tail
 
     group = read_group(config)

@@ -13,10 +13,10 @@ from prequential.topics import clients, specs
 from prequential.topics.errors import UsageError, as_text
 from prequential.topics.foreign_json import Unreadable
 from prequential.topics.wall_clock import now_ms
+from prequential.views.state.newest import TOPICS, NewestMessages
+from prequential.views.state.ranking import OTHER_WAYS, Choice, Ranking
 from prequential.views.watching import table
-from prequential.views.watching.ranking import OTHER_WAYS, Choice, Ranking
 from prequential.views.watching.screen import Keyboard, Screen
-from prequential.views.watching.state import TOPICS, WatchState
 from prequential.views.watching.tail import TAIL_RECORDS, Tail
 from prequential.views.wording.console import Console, complain, is_read, say
 from rich.console import Group
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         ways = ", ".join(OTHER_WAYS)
         raise UsageError(f"--sort is {args.sort!r}: expected a measure, such as kappa, or {ways}")
     kafka, optional = load(args).kafka, (specs.INCIDENTS,)
-    state = WatchState(args.stream, args.model)
+    state = NewestMessages(args.stream, args.model)
     choice = Choice(args.stage, args.estimator, args.sort)
     console = Console()
     live = console.is_terminal and not console.is_dumb_terminal
@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _nothing(state: WatchState, args: argparse.Namespace, kafka: clients.KafkaConfig) -> str | None:
+def _nothing(state: NewestMessages, args: argparse.Namespace, kafka: clients.KafkaConfig) -> str | None:
     """Return why nothing is shown, in a sentence; None if something is shown."""
     if not state.messages:
         topics = ", ".join(map(kafka.topic, TOPICS))
@@ -132,7 +132,7 @@ def _nothing(state: WatchState, args: argparse.Namespace, kafka: clients.KafkaCo
     return None
 
 
-def _show(state: WatchState, choice: Choice, console: Console, live: bool) -> None:
+def _show(state: NewestMessages, choice: Choice, console: Console, live: bool) -> None:
     if live:
         ranking = Ranking(state)
         ranking.choice = choice
@@ -144,7 +144,7 @@ def _show(state: WatchState, choice: Choice, console: Console, live: bool) -> No
         complain(warning.plain)
 
 
-def _follow_plainly(tail: Tail, state: WatchState) -> None:
+def _follow_plainly(tail: Tail, state: NewestMessages) -> None:
     warned = len(state.misplaced)
     while True:
         for topic, value, timestamp, _ in tail.take():
@@ -161,7 +161,7 @@ def _follow_plainly(tail: Tail, state: WatchState) -> None:
             complain(table.split_warning(misplaced))
 
 
-def _follow_live(tail: Tail, screen: Screen, state: WatchState, console: Console) -> None:
+def _follow_live(tail: Tail, screen: Screen, state: NewestMessages, console: Console) -> None:
     with (
         Keyboard() as keyboard,
         Live(screen, console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live,
@@ -187,7 +187,7 @@ def _follow_live(tail: Tail, screen: Screen, state: WatchState, console: Console
                 next_picture = now + min(pause, _LONGEST_SECONDS)
 
 
-def _take(tail: Tail, state: WatchState) -> None:
+def _take(tail: Tail, state: NewestMessages) -> None:
     until = monotonic() + _TAKE_SECONDS
     state.since = tail.since.get(specs.METRICS)
     while records := tail.take(0):

@@ -12,8 +12,8 @@ from prequential.engine.measures.declaration import REGRESSION
 from prequential.engine.measures.registry import MEASURES
 from prequential.offline.replay.summary import SequenceSummary
 from prequential.topics.outputs import Incident, Metrics
+from prequential.views.state.ranking import look_by_name
 from prequential.views.svg import Band, Line, Plot
-from prequential.views.watching.ranking import look_by_name
 from prequential.views.wording.measures import COLUMNS, baseline_references
 from prequential.views.wording.status import cause_name, span_of
 

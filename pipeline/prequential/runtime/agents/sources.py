@@ -12,8 +12,8 @@ from prequential.topics.specs import INCIDENTS
 from prequential.topics.wall_clock import now_ms
 from prequential.views.answers.kept import AnswerHistory
 from prequential.views.answers.tools import Answers
+from prequential.views.state.newest import TOPICS
 from prequential.views.watching.marks import MarksReader
-from prequential.views.watching.state import TOPICS
 from prequential.views.watching.tail import OutputRecord, Tail
 from prequential.views.watching.workers import WorkerWatch
 

@@ -12,11 +12,11 @@ from prequential.engine.estimators.naming import is_baseline
 from prequential.topics.errors import printable
 from prequential.topics.marks import IncidentMarks
 from prequential.topics.outputs import Incident
-from prequential.views.dashboard.history import OPEN, History, began
 from prequential.views.dashboard.overview import Overview
-from prequential.views.dashboard.status import pending
+from prequential.views.state.history import OPEN, History, began
+from prequential.views.state.ranking import Choice
+from prequential.views.state.statuses import pending
 from prequential.views.watching.group import InputProgress, WorkerGroup
-from prequential.views.watching.ranking import Choice
 from prequential.views.wording import status
 from prequential.views.wording.console import clock, counted
 

@@ -8,8 +8,9 @@ import msgspec
 from prequential.configuration.settings.model import Config
 from prequential.topics.foreign_json import Unreadable, reader
 from prequential.topics.outputs import Comparison
-from prequential.views.dashboard.history import History, PairKey
-from prequential.views.watching import readings, state
+from prequential.views.state import readings
+from prequential.views.state.history import History, PairKey
+from prequential.views.state.newest import ModelKey, ModelState, NewestReading, SequenceName
 
 #: Messages of one sequence that are kept at most, and of all sequences together (about 2 kB each).
 _OF_SEQUENCE, _OF_ALL = 64, 20_000
@@ -46,12 +47,12 @@ class AnswerHistory(History):
 
     def __init__(self, config: Config | None = None, window: int | None = None) -> None:
         super().__init__(config, window)
-        self._courses: dict[tuple[state.ModelKey, state.SequenceName], list[_Kept]] = {}
+        self._courses: dict[tuple[ModelKey, SequenceName], list[_Kept]] = {}
         self._kept = 0
         #: The newest message of each comparison and estimator.
         self.comparison_messages: dict[PairKey, Comparison] = {}
 
-    def course_of(self, key: state.ModelKey, sequence: state.SequenceName) -> list[MetricsMessage]:
+    def course_of(self, key: ModelKey, sequence: SequenceName) -> list[MetricsMessage]:
         """Return the kept messages of a sequence, the oldest first."""
         messages = []
         for kept in self._courses.get((key, sequence), ()):
@@ -63,9 +64,9 @@ class AnswerHistory(History):
 
     def _noted(
         self,
-        model: state.ModelState,
-        sequence: state.SequenceName,
-        newest: state.NewestReading,
+        model: ModelState,
+        sequence: SequenceName,
+        newest: NewestReading,
         heading: readings.Heading,
     ) -> None:
         super()._noted(model, sequence, newest, heading)
@@ -89,7 +90,7 @@ class AnswerHistory(History):
         course[1:-1] = course[1:-1:2]
         self._kept -= before - len(course)
 
-    def _dropped(self, model: state.ModelState, gone: list[state.SequenceName]) -> None:
+    def _dropped(self, model: ModelState, gone: list[SequenceName]) -> None:
         super()._dropped(model, gone)
         for sequence in gone:
             self._kept -= len(self._courses.pop((model.key, sequence), ()))

@@ -24,12 +24,12 @@ from prequential.views.answers.answer import (
 )
 from prequential.views.answers.guide import explain_term, which_number, why_undefined
 from prequential.views.answers.kept import AnswerHistory, MetricsMessage, decode_metrics
-from prequential.views.dashboard.best import sets_of
-from prequential.views.dashboard.history import OPEN, PairKey
 from prequential.views.dashboard.overview import Overview
-from prequential.views.dashboard.status import Statuses, Verdicts, levels, pending, shown_value
-from prequential.views.watching.ranking import Choice, RankedModel, Ranking, measures_shown
-from prequential.views.watching.state import ModelKey, ModelState, SequenceName, StreamPartition
+from prequential.views.state.best import sets_of
+from prequential.views.state.history import OPEN, PairKey
+from prequential.views.state.newest import ModelKey, ModelState, SequenceName, StreamPartition
+from prequential.views.state.ranking import Choice, RankedModel, Ranking, measures_shown
+from prequential.views.state.statuses import Statuses, Verdicts, levels, pending, shown_value
 from prequential.views.watching.tail import OutputRecord
 from prequential.views.wording import comparing, status
 from prequential.views.wording.best_models import BestModels, in_words

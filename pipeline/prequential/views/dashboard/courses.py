@@ -10,10 +10,10 @@ from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.registry import LESS_IS_BETTER, MEASURES
 from prequential.topics.errors import printable
 from prequential.topics.outputs import Incident
-from prequential.views.dashboard.history import History, newest_point
-from prequential.views.dashboard.series import Point, Series
-from prequential.views.watching.ranking import RankedModel, look_by_name, measures_shown
-from prequential.views.watching.state import ModelKey, StreamPartition
+from prequential.views.state.history import History, newest_point
+from prequential.views.state.newest import ModelKey, StreamPartition
+from prequential.views.state.ranking import RankedModel, look_by_name, measures_shown
+from prequential.views.state.series import Point, Series
 from prequential.views.wording import measures, status
 from prequential.views.wording.periods import period_name
 

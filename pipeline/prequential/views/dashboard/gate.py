@@ -7,10 +7,11 @@ from typing import Any, NamedTuple, Protocol
 
 from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.registry import LESS_IS_BETTER
-from prequential.views.dashboard.best import deciding_set
-from prequential.views.dashboard.history import OPEN, History
 from prequential.views.dashboard.pair import Answer, Promotion
-from prequential.views.dashboard.status import (
+from prequential.views.state.best import deciding_set
+from prequential.views.state.history import OPEN, History
+from prequential.views.state.ranking import RankedModel, Ranking
+from prequential.views.state.statuses import (
     Statuses,
     Verdicts,
     baseline_lead,
@@ -19,7 +20,6 @@ from prequential.views.dashboard.status import (
     shown_value,
     worse_than,
 )
-from prequential.views.watching.ranking import RankedModel, Ranking
 from prequential.views.wording import status
 from prequential.views.wording.best_models import in_words
 

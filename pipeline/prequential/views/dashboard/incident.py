@@ -10,11 +10,11 @@ import msgspec
 from prequential.topics.outputs import Incident
 from prequential.views.dashboard import overview
 from prequential.views.dashboard.courses import Absent, Courses
-from prequential.views.dashboard.history import OPEN, History, Past, began, newest_point
 from prequential.views.dashboard.incident_levels import as_json, levels_over_time, parts_of
-from prequential.views.watching.ranking import Ranking
-from prequential.views.watching.readings import Notice
-from prequential.views.watching.state import ModelKey, StreamPartition
+from prequential.views.state.history import OPEN, History, Past, began, newest_point
+from prequential.views.state.newest import ModelKey, StreamPartition
+from prequential.views.state.ranking import Ranking
+from prequential.views.state.readings import Notice
 from prequential.views.wording import explaining, measures, status
 
 #: The largest numbers of a model's versions, alarms without an incident, and incidents, also of those before

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 from prequential.topics.outputs import Incident
-from prequential.views.dashboard.history import OPEN, History, newest_point
-from prequential.views.dashboard.series import Point, Series
-from prequential.views.watching.state import ModelKey, SequenceName
+from prequential.views.state.history import OPEN, History, newest_point
+from prequential.views.state.newest import ModelKey, SequenceName
+from prequential.views.state.series import Point, Series
 from prequential.views.wording import status
 
 #: Parts that are listed, the worst first.

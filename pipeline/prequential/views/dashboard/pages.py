@@ -10,16 +10,24 @@ from prequential.configuration.settings.stages import shown_order
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.details import curves
 from prequential.engine.measures import registry
-from prequential.views.dashboard.best import best_sentences
 from prequential.views.dashboard.courses import COVERAGE, PERIODS, Absent, Courses, looks_of
-from prequential.views.dashboard.history import History, Past, newest_coverage, newest_point
 from prequential.views.dashboard.incident import events_of
 from prequential.views.dashboard.overview import silent_line
 from prequential.views.dashboard.pair import pair_lines
-from prequential.views.dashboard.status import Statuses, Verdicts, pending, story
-from prequential.views.dashboard.thresholds import histogram, threshold_of, with_area
-from prequential.views.watching import ranking, state
-from prequential.views.watching.readings import Reading
+from prequential.views.state import ranking
+from prequential.views.state.best import best_sentences
+from prequential.views.state.history import History, Past, newest_coverage, newest_point
+from prequential.views.state.newest import (
+    ModelKey,
+    ModelState,
+    SequenceName,
+    coverage_of,
+    expected_lines,
+    newest_period,
+)
+from prequential.views.state.readings import Reading
+from prequential.views.state.statuses import Statuses, Verdicts, pending, story
+from prequential.views.state.thresholds import histogram, threshold_of, with_area
 from prequential.views.wording import comparing, status
 from prequential.views.wording.expected import ASSUMPTION, NO_INTERVAL, lost_to_in_words
 from prequential.views.wording.measures import baseline_references, stage_in_words
@@ -107,7 +115,7 @@ _HEADLINES = (
 
 
 def cards_of(
-    model: state.ModelState, reading: Reading | None, whole: Reading | None = None, zone: str = "UTC"
+    model: ModelState, reading: Reading | None, whole: Reading | None = None, zone: str = "UTC"
 ) -> list[dict[str, Any]]:
     """Return the headline values of a reading, then the expected value and the label latency, as JSON.
 
@@ -121,9 +129,9 @@ def cards_of(
     return [*cards, *_expected(model, zone), *_latency(model)]
 
 
-def trust_of(model: state.ModelState, reading: Reading | None) -> dict[str, Any]:
+def trust_of(model: ModelState, reading: Reading | None) -> dict[str, Any]:
     """Return what a headline value rests on: share labelled, newest label (epoch ms), pending predictions."""
-    coverage: dict[str, Any] = state.coverage_of(model)
+    coverage: dict[str, Any] = coverage_of(model)
     labelled = coverage.get("labelled") or {}
     return {
         "labelled": labelled.get("horizon"), "waiting": pending(model),
@@ -169,9 +177,9 @@ def _headlines(values: Mapping[str, float]) -> list[str]:
     ))  # fmt: skip
 
 
-def _expected(model: state.ModelState, zone: str) -> Iterator[dict[str, Any]]:
+def _expected(model: ModelState, zone: str) -> Iterator[dict[str, Any]]:
     """Yield the expected value of the newest whole period, or its final value."""
-    period = state.newest_period(model)
+    period = newest_period(model)
     if period is None:
         return
     is_final = period.final is not None
@@ -186,8 +194,8 @@ def _expected(model: state.ModelState, zone: str) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def _latency(model: state.ModelState) -> Iterator[dict[str, Any]]:
-    coverage: dict[str, Any] = state.coverage_of(model)
+def _latency(model: ModelState) -> Iterator[dict[str, Any]]:
+    coverage: dict[str, Any] = coverage_of(model)
     latency = coverage.get("recent_label_latency_ms") or coverage.get("label_latency_ms") or {}
     if "p50" in latency:
         yield {
@@ -203,20 +211,20 @@ _STAGES, _SEGMENTS = 6, 200
 _LEVEL = 0.95
 
 
-def _stages_of(model: state.ModelState, estimator: str) -> list[str]:
+def _stages_of(model: ModelState, estimator: str) -> list[str]:
     """Return the stages that are shown: `final`, `initial`, ages, then bins if there is room."""
     stages = {sequence.stage for sequence in model.sequences if sequence.estimator == estimator}
     return sorted(stages, key=shown_order)[:_STAGES]
 
 
-def _segments_of(model: state.ModelState) -> list[str]:
+def _segments_of(model: ModelState) -> list[str]:
     """Return the segments that can be chosen."""
     segments = {sequence.segment for sequence in model.sequences if sequence.segment is not None}
     return sorted(segments)[:_SEGMENTS]
 
 
 def _by_stage(
-    readings: Mapping[str, Reading], past: Past, chosen: Mapping[str, state.SequenceName], courses: Courses
+    readings: Mapping[str, Reading], past: Past, chosen: Mapping[str, SequenceName], courses: Courses
 ) -> dict[str, dict[str, Any]]:
     """Return what a model's page shows of each stage: the same stages, its course, and what is undefined."""
     return {
@@ -231,7 +239,7 @@ def _by_stage(
 
 def model_page(
     history: History,
-    key: state.ModelKey,
+    key: ModelKey,
     estimator: str | None = None,
     segment: str | None = None,
     courses: Courses | None = None,
@@ -254,7 +262,7 @@ def model_page(
     if estimator is None or (absent is not None and row.sequence is not None):
         estimator = row.sequence.estimator if row.sequence is not None else "all"
     stages = _stages_of(model, estimator)
-    chosen = {stage: state.SequenceName(segment, stage, estimator) for stage in stages}
+    chosen = {stage: SequenceName(segment, stage, estimator) for stage in stages}
     readings = {stage: history.reading(model.sequences.get(name)) for stage, name in chosen.items()}
     readings_by_stage = {
         stage: stage_reading for stage, stage_reading in readings.items() if stage_reading is not None
@@ -292,10 +300,10 @@ def model_page(
         **_by_stage(readings_by_stage, past, chosen, courses),
         **_about_measures(measure_names),
         "objective": dict(objective.bounds) if objective else {},
-        "coverage": state.coverage_of(model),
+        "coverage": coverage_of(model),
         "coverage_series": courses.course(COVERAGE, past.coverage, newest_coverage(past, model)),
         "period_series": courses.course(PERIODS, past.periods),
-        "before_labels": {"lines": state.expected_lines(model, zone), "assumption": ASSUMPTION},
+        "before_labels": {"lines": expected_lines(model, zone), "assumption": ASSUMPTION},
         **events._asdict(),
         "totals": {**events.totals, "segments": len(tables["segment_rows"])},
         **_compared(history, key),
@@ -304,7 +312,7 @@ def model_page(
     }
 
 
-def _compared(history: History, key: state.ModelKey) -> dict[str, Any]:
+def _compared(history: History, key: ModelKey) -> dict[str, Any]:
     """Return a model's pairs, and which of the stream's models may be the best."""
     return {
         "pairs": pair_lines(history, key.stream, key.partition, key.model),
@@ -312,18 +320,16 @@ def _compared(history: History, key: state.ModelKey) -> dict[str, Any]:
     }
 
 
-def _whole(
-    history: History, model: state.ModelState, segment: str | None, stages: list[str]
-) -> Reading | None:
+def _whole(history: History, model: ModelState, segment: str | None, stages: list[str]) -> Reading | None:
     """Return the reading over the whole run, of the first of these stages."""
-    names = [state.SequenceName(segment, stage, comparing.WHOLE) for stage in stages[:1]]
+    names = [SequenceName(segment, stage, comparing.WHOLE) for stage in stages[:1]]
     return next((history.reading(model.sequences.get(name)) for name in names), None)
 
 
 def _tables(
     history: History,
-    model: state.ModelState,
-    shown: state.SequenceName | None,
+    model: ModelState,
+    shown: SequenceName | None,
     segment: str | None,
     stages: list[str],
 ) -> dict[str, Any]:

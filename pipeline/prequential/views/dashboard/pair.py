@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 from prequential.configuration.settings.stages import FINAL
 from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.registry import LESS_IS_BETTER, NAMES, NOT_QUALITY
-from prequential.views.dashboard.best import deciding_set
 from prequential.views.dashboard.courses import Absent, Courses
-from prequential.views.dashboard.history import History, PairKey
 from prequential.views.dashboard.incident import events_of
 from prequential.views.dashboard.overview import silent_line
-from prequential.views.dashboard.status import better_now
-from prequential.views.dashboard.thresholds import threshold_of, thresholds_sentence
-from prequential.views.watching import ranking, state
+from prequential.views.state import ranking
+from prequential.views.state.best import deciding_set
+from prequential.views.state.history import History, PairKey
+from prequential.views.state.newest import ModelKey, SequenceName, coverage_of, expected_lines
+from prequential.views.state.statuses import better_now
+from prequential.views.state.thresholds import threshold_of, thresholds_sentence
 from prequential.views.wording import comparing
 from prequential.views.wording.best_models import in_words
 
@@ -62,7 +63,7 @@ class Promotion(NamedTuple):
                 answers += self.of_stream(history, key)
         return answers or [Answer(True, f"no message is about a model {self.model!r}")]
 
-    def of_stream(self, history: History, key: state.ModelKey) -> Iterator[Answer]:
+    def of_stream(self, history: History, key: ModelKey) -> Iterator[Answer]:
         """Yield the answers for one stream, in which `key` is the challenger."""
         settings = history.config.stream(key.stream)
         champion = self.champion or settings.champion
@@ -100,7 +101,7 @@ class Promotion(NamedTuple):
         for model in dict.fromkeys((self.model, *(rival for _, rival in deciding))):
             yield from _known(history, key._replace(model=model))
 
-    def _among_best(self, history: History, key: state.ModelKey) -> Iterator[Answer]:
+    def _among_best(self, history: History, key: ModelKey) -> Iterator[Answer]:
         """Yield whether the challenger may be the best of the stream's models, if there are several."""
         best = deciding_set(history, key)
         if best is None:
@@ -114,10 +115,10 @@ class Promotion(NamedTuple):
         return f"{pair.stream}{segment} / {self.model} against {rival}, {pair.loss}"
 
 
-def _known(history: History, key: state.ModelKey) -> Iterator[Answer]:
+def _known(history: History, key: ModelKey) -> Iterator[Answer]:
     """Yield an answer about a model's pending predictions, which does not affect the decision."""
     model = history.models.get(key)
-    coverage = {} if model is None else state.coverage_of(model)
+    coverage = {} if model is None else coverage_of(model)
     waiting, labelled = coverage.get("waiting"), coverage.get("labelled")
     share = labelled.get("horizon") if isinstance(labelled, dict) else None
     if isinstance(waiting, int | float):
@@ -211,7 +212,7 @@ def _thresholds(history: History, pair_key: PairKey) -> str | None:
     settings = history.config.stream(pair_key.stream)
     decided = []
     for name in dict.fromkeys((pair_key.model, pair_key.against)):
-        model = history.models.get(state.ModelKey(pair_key.stream, name, pair_key.partition))
+        model = history.models.get(ModelKey(pair_key.stream, name, pair_key.partition))
         readings = [] if model is None else [
             history.reading(newest) for sequence, newest in model.sequences.items()
             if (sequence.segment, sequence.stage) == (None, pair_key.stage)
@@ -256,7 +257,7 @@ def _promotions(history: History, pair_key: PairKey) -> Iterator[dict[str, Any]]
     for challenger, rival in (names[::-1], names):
         if champion in names and challenger == champion:
             continue
-        key = state.ModelKey(pair_key.stream, challenger, pair_key.partition)
+        key = ModelKey(pair_key.stream, challenger, pair_key.partition)
         answers = list(Promotion(challenger, rival).of_stream(history, key))
         yield {
             "model": challenger, "champion": rival, "allowed": not any(answer.failed for answer in answers),
@@ -314,7 +315,7 @@ def _standing(pair: comparing.Pair) -> dict[str, Any]:
 
 def _side(history: History, pair_key: PairKey, name: str, now: int | None) -> dict[str, Any]:
     """Return one model's measures, now and over the whole run, its coverage and its expected values."""
-    key = state.ModelKey(pair_key.stream, name, pair_key.partition)
+    key = ModelKey(pair_key.stream, name, pair_key.partition)
     model = history.models.get(key)
     if model is None:
         return {"model": name, "latest": None, "whole": None, "coverage": {}, "expected": [], "silent": None}
@@ -323,7 +324,7 @@ def _side(history: History, pair_key: PairKey, name: str, now: int | None) -> di
     memories = {"latest": estimator, "whole": comparing.WHOLE if estimator != comparing.WHOLE else None}
     sides: dict[str, Any] = {}
     for side, memory in memories.items():
-        sequence = state.SequenceName(pair_key.segment, pair_key.stage, memory or "")
+        sequence = SequenceName(pair_key.segment, pair_key.stage, memory or "")
         reading = None if memory is None else history.reading(model.sequences.get(sequence))
         values = {} if reading is None else reading.measures
         # `error` is 1 minus accuracy, which is already listed.
@@ -340,8 +341,8 @@ def _side(history: History, pair_key: PairKey, name: str, now: int | None) -> di
         }  # fmt: skip
     silence = history.silence(model, now)
     return {
-        "model": name, **sides, "coverage": state.coverage_of(model),
-        "expected": state.expected_lines(model, history.config.stream(pair_key.stream).period_zone),
+        "model": name, **sides, "coverage": coverage_of(model),
+        "expected": expected_lines(model, history.config.stream(pair_key.stream).period_zone),
         "silent": None if silence is None else silent_line(silence),
     }  # fmt: skip
 
@@ -349,9 +350,7 @@ def _side(history: History, pair_key: PairKey, name: str, now: int | None) -> di
 def _events(history: History, pair_key: PairKey) -> dict[str, Any]:
     """Return the incidents and versions of both models, each with its model's name."""
     names = dict.fromkeys((pair_key.model, pair_key.against))
-    both = {
-        name: events_of(history, state.ModelKey(pair_key.stream, name, pair_key.partition)) for name in names
-    }
+    both = {name: events_of(history, ModelKey(pair_key.stream, name, pair_key.partition)) for name in names}
     return {
         "bands": [
             {**band, "name": f"{name}: {band['name']}"} for name, events in both.items()

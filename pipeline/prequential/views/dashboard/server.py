@@ -27,12 +27,12 @@ from prequential.topics.wall_clock import now_ms
 from prequential.views.dashboard import incident, overview, pages
 from prequential.views.dashboard.courses import Absent, Courses
 from prequential.views.dashboard.gate import gate_page
-from prequential.views.dashboard.history import History, PairKey
 from prequential.views.dashboard.marking import SECRET_HEADER, PageMarks, WriteMark, mark_of
 from prequential.views.dashboard.pair import pair_page
+from prequential.views.state.history import History, PairKey
+from prequential.views.state.newest import TOPICS, ModelKey
+from prequential.views.state.ranking import Choice
 from prequential.views.watching.marks import MarksReader
-from prequential.views.watching.ranking import Choice
-from prequential.views.watching.state import TOPICS, ModelKey
 from prequential.views.watching.tail import OutputRecord, Tail
 from prequential.views.watching.workers import WorkerWatch
 from prequential.web.http import Access, HttpServer, address, in_thread, response

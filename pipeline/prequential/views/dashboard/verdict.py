@@ -9,13 +9,13 @@ from prequential.configuration.settings.stages import FINAL
 from prequential.engine.estimators.naming import is_baseline
 from prequential.topics.errors import printable
 from prequential.topics.outputs import Incident
-from prequential.views.dashboard.best import best_sentences
 from prequential.views.dashboard.courses import by_stream
-from prequential.views.dashboard.history import OPEN, History
-from prequential.views.dashboard.status import is_below_baseline
-from prequential.views.dashboard.thresholds import with_area
-from prequential.views.watching.ranking import RankedModel
-from prequential.views.watching.state import SequenceName, StreamPartition
+from prequential.views.state.best import best_sentences
+from prequential.views.state.history import OPEN, History
+from prequential.views.state.newest import SequenceName, StreamPartition
+from prequential.views.state.ranking import RankedModel
+from prequential.views.state.statuses import is_below_baseline
+from prequential.views.state.thresholds import with_area
 from prequential.views.wording import comparing, measures, status
 from prequential.views.wording.console import counted
 

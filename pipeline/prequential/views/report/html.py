@@ -16,16 +16,16 @@ from prequential.topics import outputs, specs
 from prequential.topics.errors import Fault, printable
 from prequential.views.dashboard.courses import COVERAGE, Courses, by_stream, columns
 from prequential.views.dashboard.gate import StatedCondition, gate_page
-from prequential.views.dashboard.history import History, PairKey
 from prequential.views.dashboard.incident import incident_list, incident_page
 from prequential.views.dashboard.overview import Overview
 from prequential.views.dashboard.pages import model_page
 from prequential.views.dashboard.pair import pair_page
-from prequential.views.dashboard.series import Point, Series
 from prequential.views.dashboard.server import static_files
 from prequential.views.dashboard.verdict import verdict_of, worst_first
-from prequential.views.watching import ranking
-from prequential.views.watching.state import ModelKey
+from prequential.views.state import ranking
+from prequential.views.state.history import History, PairKey
+from prequential.views.state.newest import ModelKey
+from prequential.views.state.series import Point, Series
 
 #: Bytes of a report: what any mail server takes.
 MOST_BYTES = 2_000_000

@@ -15,12 +15,12 @@ from prequential.engine.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDIC
 from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.registry import NAMES
 from prequential.topics.errors import UsageError, printable
-from prequential.views.dashboard.history import History
 from prequential.views.dashboard.overview import Overview
 from prequential.views.dashboard.pair import Answer, lately
-from prequential.views.dashboard.status import missed
-from prequential.views.watching import state
-from prequential.views.watching.ranking import Choice, RankedModel, Ranking, measures_shown
+from prequential.views.state.history import History
+from prequential.views.state.newest import SequenceName, expected_lines
+from prequential.views.state.ranking import Choice, RankedModel, Ranking, measures_shown
+from prequential.views.state.statuses import missed
 from prequential.views.wording import comparing, comparison_report, console, measures, status
 from prequential.views.wording.expected import ASSUMPTION
 
@@ -162,7 +162,7 @@ class Condition(NamedTuple):
             if any(self.selectors.choose("stage", stage) for stage in stages)
         )  # fmt: skip
 
-    def _sequences(self, row: RankedModel) -> list[state.SequenceName]:
+    def _sequences(self, row: RankedModel) -> list[SequenceName]:
         """Those that are chosen; else of the whole stream, as it is shown, over all history."""
         chosen, model_sequences = self.selectors, row.model.sequences
         sequences = []
@@ -340,7 +340,7 @@ def _table(history: History) -> Iterator[str]:
 def _expected(history: History) -> Iterator[str]:
     """Yield estimates for models with periods: of the newest whole one, and of pending predictions."""
     for key, model in sorted(history.models.items()):
-        if lines := state.expected_lines(model, history.config.stream(key.stream).period_zone):
+        if lines := expected_lines(model, history.config.stream(key.stream).period_zone):
             yield f"- {code(f'{key.stream} / {key.model}')}: {'; '.join(lines)}"
 
 

@@ -14,16 +14,16 @@ from typing import Any
 
 from prequential.engine.measures.registry import NAMES
 from prequential.topics.errors import printable
-from prequential.views.watching import incidents, ranking
-from prequential.views.watching.readings import Reading
-from prequential.views.watching.state import (
+from prequential.views.state import incidents, ranking
+from prequential.views.state.newest import (
     ModelKey,
     ModelState,
+    NewestMessages,
     SequenceName,
-    WatchState,
     coverage_of,
     expected_lines,
 )
+from prequential.views.state.readings import Reading
 from prequential.views.watching.table import (
     change_line,
     change_lines,
@@ -70,7 +70,7 @@ _CHANGES_TITLE = "incidents and alarms (causes of an incident: prequential expla
 _LISTED = 40
 
 
-def detail(row: ranking.RankedModel, state: WatchState, by: str | None, now: int, width: int) -> Group:
+def detail(row: ranking.RankedModel, state: NewestMessages, by: str | None, now: int, width: int) -> Group:
     """Return a model's messages, segments, coverage and alarms, to be printed; `now` in epoch ms."""
     model, reading, shown = row.model, row.reading, row.sequence
     readings = {sequence: state.reading(newest) for sequence, newest in model.sequences.items()}
@@ -333,7 +333,7 @@ _NO_KEYS = "standard input is no terminal: no keys; Ctrl-C ends"
 class Screen:
     """The content of the screen, for rich; `press` takes keys, and `refresh` reads the state again."""
 
-    def __init__(self, state: WatchState, cluster: str, choice: ranking.Choice | None = None) -> None:
+    def __init__(self, state: NewestMessages, cluster: str, choice: ranking.Choice | None = None) -> None:
         self._state, self._cluster = state, cluster
         self._ranking = ranking.Ranking(state)
         self._ranking.choice = choice or ranking.Choice()

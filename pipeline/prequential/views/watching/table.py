@@ -9,16 +9,16 @@ from prequential.engine.measures.declaration import CLASSIFICATION, MULTILABEL, 
 from prequential.engine.measures.registry import OF_NUMBERS, OF_SETS
 from prequential.topics import outputs, specs
 from prequential.topics.errors import printable
-from prequential.views.watching import readings
-from prequential.views.watching.incidents import (
+from prequential.views.state import readings
+from prequential.views.state.incidents import (
     OPEN,
     AlarmGroup,
     ShownIncident,
     decode_incident,
     incident_line,
 )
-from prequential.views.watching.ranking import RankedModel, Ranking, is_recent, measures_shown
-from prequential.views.watching.state import ModelKey, ModelState, WatchState
+from prequential.views.state.newest import ModelKey, ModelState, NewestMessages
+from prequential.views.state.ranking import RankedModel, Ranking, is_recent, measures_shown
 from prequential.views.wording import comparing, console, measures, status
 from rich.cells import cell_len
 from rich.console import RenderableType
@@ -46,7 +46,7 @@ def line(topic: str, value: bytes, split: Collection[str] = ()) -> str:
     return metrics_line(readings.decode_heading(value), readings.decode_reading(value), split)
 
 
-def newest_lines(state: WatchState) -> Iterator[str]:
+def newest_lines(state: NewestMessages) -> Iterator[str]:
     """Yield the newest message of each sequence by name with its pairs; then alarms and incidents."""
     alarms: list[readings.Notice] = []
     incidents: list[outputs.Incident] = []
@@ -185,7 +185,7 @@ _CHANGE_WIDTH = 54
 _NAMED = 3
 
 
-def label(key: ModelKey, state: WatchState) -> str:
+def label(key: ModelKey, state: NewestMessages) -> str:
     """Return a stream's name, with the partition if there are several."""
     name = printable(key.stream)
     return f"{name}[{partition_name(key.partition)}]" if key.stream in state.split else name
@@ -193,7 +193,7 @@ def label(key: ModelKey, state: WatchState) -> str:
 
 def table(
     rows: Sequence[RankedModel],
-    state: WatchState,
+    state: NewestMessages,
     by: str | None,
     width: int,
     now: int,
@@ -245,7 +245,7 @@ def table(
     return grid
 
 
-def _status(row: RankedModel, state: WatchState, now: int) -> Text:
+def _status(row: RankedModel, state: NewestMessages, now: int) -> Text:
     """Return why a model needs attention, as the dashboard names it; else the age of its newest alarm."""
     if row.model.incidents.has_open():
         return Text(status.WORDS["worse"], "bold yellow")
@@ -257,7 +257,7 @@ def _status(row: RankedModel, state: WatchState, now: int) -> Text:
     return Text(f"alarm{age_text}", "yellow" if is_recent(row.change, now) else "dim")
 
 
-def whole_table(state: WatchState, now: int, width: int, ranking: Ranking) -> list[RenderableType]:
+def whole_table(state: NewestMessages, now: int, width: int, ranking: Ranking) -> list[RenderableType]:
     """Return the complete output for a console: models, their changes, warnings, and who needs attention.
 
     The most urgent is last, where a terminal's reader looks: the newest change, warnings, a verdict. `now` is
@@ -287,7 +287,10 @@ def whole_table(state: WatchState, now: int, width: int, ranking: Ranking) -> li
 
 
 def change_lines(
-    changes: Iterable[tuple[AlarmGroup | ShownIncident, ModelState]], state: WatchState, now: int, width: int
+    changes: Iterable[tuple[AlarmGroup | ShownIncident, ModelState]],
+    state: NewestMessages,
+    now: int,
+    width: int,
 ) -> list[Text]:
     """Return the changes of several models, each as a line."""
     return [
@@ -314,7 +317,7 @@ def change_line(change: AlarmGroup | ShownIncident, now: int, width: int, subjec
     return line
 
 
-def _names_of_change(model: ModelState, state: WatchState, width: int) -> str:
+def _names_of_change(model: ModelState, state: NewestMessages, width: int) -> str:
     """Return the names of a model for the line of its change, as wide as the rest of the line allows."""
     half = max(_NAME_WIDTH, (width - _CHANGE_WIDTH) // 2)
     name = printable(model.key.model)
@@ -322,7 +325,7 @@ def _names_of_change(model: ModelState, state: WatchState, width: int) -> str:
     return f"{stream} {console.elide(name, max(half, 2 * half - cell_len(stream)))}"
 
 
-def warnings(state: WatchState, trouble: str | None, now: int, *, reading: bool = False) -> list[Text]:
+def warnings(state: NewestMessages, trouble: str | None, now: int, *, reading: bool = False) -> list[Text]:
     """Return the warnings above the table, without which you would misread the table.
 
     While existing messages are still being read (`reading`), there are no warnings about silent models and
@@ -342,7 +345,7 @@ def warnings(state: WatchState, trouble: str | None, now: int, *, reading: bool 
     return lines
 
 
-def silent_warning(state: WatchState, now: int) -> str | None:
+def silent_warning(state: NewestMessages, now: int) -> str | None:
     """Return a warning about models with unusually long pauses, and their starts (`now` in epoch ms)."""
     silent = [
         (key, model_silence) for key, model in state.models.items()

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 from prequential.topics import admin, clients, permissions, reading, specs
 from prequential.topics.errors import WorkError
 from prequential.topics.foreign_json import Unreadable, reader
-from prequential.views.watching.readings import ABSENT
+from prequential.views.state.readings import ABSENT
 
 #: librdkafka requires the name of a group, although assigned partitions need none.
 _GROUP = "prequential-watch"

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from prequential.topics.foreign_json import Unreadable
 from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Incident
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
-from prequential.views.watching import readings
-from prequential.views.watching.incidents import AlarmGroups, OpenIncidents, decode_incident
+from prequential.views.state import readings
+from prequential.views.state.incidents import AlarmGroups, OpenIncidents, decode_incident
 from prequential.views.wording.comparing import NewestPairs, Pair
 from prequential.views.wording.expected import ExpectedPeriod, expected_period, in_words
 
@@ -290,7 +290,7 @@ class ModelState:
         return sequence.stage, *self.sequences[sequence].same
 
 
-class WatchState:
+class NewestMessages:
     """The newest messages of all sequences, pairs and incidents, and alarms grouped by change.
 
     `stream` and `model` restrict the state to messages about them.

@@ -9,9 +9,18 @@ from typing import Any, NamedTuple, TypeVar
 from prequential.configuration.settings.model import Config
 from prequential.topics.foreign_json import Unreadable
 from prequential.topics.outputs import Comparison, Incident
-from prequential.views.dashboard.configurations import Configurations
-from prequential.views.dashboard.series import Capacity, PeriodSeries, Point, Series
-from prequential.views.watching import readings, state
+from prequential.views.state import readings
+from prequential.views.state.configurations import Configurations
+from prequential.views.state.newest import (
+    ModelKey,
+    ModelState,
+    NewestMessages,
+    NewestReading,
+    Pace,
+    SequenceName,
+    coverage_of,
+)
+from prequential.views.state.series import Capacity, PeriodSeries, Point, Series
 
 #: The largest number of incidents that are kept. The oldest ended incidents are dropped first.
 _KEPT = 2_000
@@ -135,7 +144,7 @@ class Past:
     """The history of a model, in addition to its newest messages."""
 
     def __init__(self) -> None:
-        self.series: dict[state.SequenceName, Series] = {}
+        self.series: dict[SequenceName, Series] = {}
         self.coverage: Series | None = None
         #: Label time (epoch ms) and number of outcomes of the newest message with `coverage`.
         self.coverage_at = 0, 0
@@ -148,7 +157,7 @@ class Past:
         self.first = 0
 
 
-class History(state.WatchState):
+class History(NewestMessages):
     """The newest messages, as in `watch`, and their courses, within a budget of memory (see `Capacity`).
 
     Each course drops points that are more than `window` (ms) older than its newest point; None keeps all.
@@ -160,7 +169,7 @@ class History(state.WatchState):
         super().__init__()
         self.config = config if config is not None else Config()
         self.window = window
-        self.past: dict[state.ModelKey, Past] = {}
+        self.past: dict[ModelKey, Past] = {}
         self.incidents = IncidentLog()
         self.configurations = Configurations(self.config)
         self.pair_series: dict[PairKey, Series] = {}
@@ -172,14 +181,14 @@ class History(state.WatchState):
         #: The newest label time and Kafka time (epoch ms) of all messages.
         self.newest_ts = 0
         self.newest_time = 0
-        self.pace = state.Pace()
+        self.pace = Pace()
         #: The number of messages received; a reader with the same number has seen all of them.
         self.version = 0
         #: The value of `version` at the newest message: by model, and by stream and partition for pairs.
         self.heard: dict[object, int] = {}
 
     def update(self, topic: str, value: bytes | None, time: int = 0, settings: bytes | None = None) -> bool:
-        """Add a message of a topic; the result is that of `State.update`.
+        """Add a message of a topic; the result is that of `NewestMessages.update`.
 
         `settings` is the message's header of that name, if it has one.
         """
@@ -205,9 +214,9 @@ class History(state.WatchState):
 
     def _noted(
         self,
-        model: state.ModelState,
-        sequence: state.SequenceName,
-        newest: state.NewestReading,
+        model: ModelState,
+        sequence: SequenceName,
+        newest: NewestReading,
         heading: readings.Heading,
     ) -> None:
         past = self.past.get(model.key)
@@ -231,7 +240,7 @@ class History(state.WatchState):
         if heading.coverage is not readings.ABSENT:
             self._note_coverage(past, heading)
 
-    def _dropped(self, model: state.ModelState, gone: list[state.SequenceName]) -> None:
+    def _dropped(self, model: ModelState, gone: list[SequenceName]) -> None:
         past = self.past[model.key]
         for sequence in gone:
             self._capacity.add(-past.series.pop(sequence).width)
@@ -248,7 +257,7 @@ class History(state.WatchState):
                 return
             self._add(past.coverage, heading.ts, heading.outcomes, _coverage_values(coverage))
 
-    def _period_said(self, model: state.ModelState, period_reading: readings.PeriodReading) -> None:
+    def _period_said(self, model: ModelState, period_reading: readings.PeriodReading) -> None:
         past = self.past.setdefault(model.key, Past())
         self.heard[model.key] = self.version
         if past.periods is None:
@@ -278,7 +287,7 @@ class History(state.WatchState):
         if comparison.outcomes and series.wants(comparison.ts, comparison.outcomes):
             self._add(series, comparison.ts, comparison.outcomes, values)
 
-    def _alarmed(self, model: state.ModelState, alarm: readings.Notice) -> None:
+    def _alarmed(self, model: ModelState, alarm: readings.Notice) -> None:
         past = self.past.setdefault(model.key, Past())
         self.heard[model.key] = self.version
         self.newest_ts = max(self.newest_ts, alarm.ts)
@@ -286,7 +295,7 @@ class History(state.WatchState):
         kind = alarm.detector, alarm.signal, (alarm.stage, *alarm.same)
         past.alarm_counts[kind] = past.alarm_counts.get(kind, 0) + 1
 
-    def _incident_said(self, model: state.ModelState, incident: Incident) -> None:
+    def _incident_said(self, model: ModelState, incident: Incident) -> None:
         self.heard[model.key] = self.version
         self.newest_ts = max(self.newest_ts, incident.ts)
         self.incidents.add(incident)
@@ -324,9 +333,9 @@ def newest_point(reading: readings.Reading | None) -> Point | None:
     return None if reading is None else Point(reading.ts, reading.outcomes, _values(reading))
 
 
-def newest_coverage(past: Past, model: state.ModelState) -> Point | None:
+def newest_coverage(past: Past, model: ModelState) -> Point | None:
     """Return the coverage in a model's newest message as a point; None without one."""
-    coverage: dict[str, Any] = state.coverage_of(model)
+    coverage: dict[str, Any] = coverage_of(model)
     return Point(*past.coverage_at, _coverage_values(coverage)) if coverage else None
 
 

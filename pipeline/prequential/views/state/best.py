@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from prequential.views.dashboard.history import History
-from prequential.views.watching.state import ModelKey, StreamPartition
+from prequential.views.state.history import History
+from prequential.views.state.newest import ModelKey, StreamPartition
 from prequential.views.wording.best_models import (
     SEVERAL,
     BestModels,

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 from prequential.engine.measures.registry import MEASURES
-from prequential.views.watching.ranking import measures_shown
-from prequential.views.watching.readings import PeriodReading
+from prequential.views.state.ranking import measures_shown
+from prequential.views.state.readings import PeriodReading
 
 #: The initial room for points: most sequences of a short run need no more.
 _FIRST = 16
@@ -35,7 +35,7 @@ class Series:
     points that are spread evenly over the kept range.
 
     So memory is bounded, the points cover the whole history, and a sequence that becomes slow keeps its
-    resolution in time. `watching.state` keeps the newest state separately.
+    resolution in time. `NewestMessages` keeps the newest state separately.
 
     Time is in epoch ms and never decreases, although labels may be processed in another order than that of
     their times.

@@ -9,7 +9,7 @@ import numpy as np
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.details import curves
 from prequential.topics.errors import printable
-from prequential.views.watching.readings import Reading
+from prequential.views.state.readings import Reading
 
 #: The classes that are positive unless one is configured.
 _POSITIVE = ("true", "1")

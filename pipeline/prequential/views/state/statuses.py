@@ -10,9 +10,8 @@ from prequential.configuration.settings.stages import FINAL
 from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.registry import LESS_IS_BETTER, MEASURES
 from prequential.topics.outputs import Incident
-from prequential.views.dashboard.history import OPEN, History, began
-from prequential.views.watching.ranking import RankedModel
-from prequential.views.watching.state import (
+from prequential.views.state.history import OPEN, History, began
+from prequential.views.state.newest import (
     LABELS_STOPPED,
     WORKER_DOWN,
     ModelKey,
@@ -20,6 +19,7 @@ from prequential.views.watching.state import (
     StreamPartition,
     coverage_of,
 )
+from prequential.views.state.ranking import RankedModel
 from prequential.views.wording import comparing, measures
 from prequential.views.wording.status import (
     FEW,

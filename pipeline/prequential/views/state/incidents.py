@@ -8,7 +8,7 @@ import msgspec
 from prequential.topics.errors import printable
 from prequential.topics.foreign_json import reader
 from prequential.topics.outputs import Incident
-from prequential.views.watching.readings import Notice
+from prequential.views.state.readings import Notice
 from prequential.views.wording.console import counted, moment
 from prequential.views.wording.status import ID, cause_in_words, levels_in_words, standing_in_words
 from rich.text import Text

@@ -9,7 +9,7 @@ import msgspec
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.texts import ListedSettings, between, texts
 from prequential.topics.foreign_json import Unreadable, reader
-from prequential.views.watching.state import StreamPartition
+from prequential.views.state.newest import StreamPartition
 
 #: The largest numbers of stream names and of partitions that are listed for each settings.
 _NAMES, _PARTITIONS = 5, 20

@@ -11,9 +11,9 @@ from prequential.engine.estimators import MEMORIES
 from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.declaration import CLASSIFICATION, MULTILABEL, REGRESSION
 from prequential.engine.measures.registry import MEASURES, NAMES, OF_NUMBERS
-from prequential.views.watching.incidents import OPEN, AlarmGroup, ShownIncident
-from prequential.views.watching.readings import Reading
-from prequential.views.watching.state import ModelKey, ModelState, SequenceName, WatchState
+from prequential.views.state.incidents import OPEN, AlarmGroup, ShownIncident
+from prequential.views.state.newest import ModelKey, ModelState, NewestMessages, SequenceName
+from prequential.views.state.readings import Reading
 from prequential.views.wording.measures import COLUMNS, COMPARED
 
 #: Milliseconds for which a model with an alarm is listed above the others: the time in which you should
@@ -60,7 +60,7 @@ class Ranking:
 
     def __init__(
         self,
-        state: WatchState,
+        state: NewestMessages,
         urgency: Callable[[RankedModel], tuple[Any, ...]] = lambda row: (),
         live: bool = True,
     ) -> None:
