@@ -16,7 +16,7 @@ from prequential.configfile.reading.reader import load_config
 from prequential.datasets import flights
 from prequential.runtime.agents.sources import answers_of
 from prequential.views.answers.tools import Answers
-from prequential.views.watching.tail import OutputRecord, records_of
+from prequential.views.state.output_records import OutputRecord, records_of
 
 #: What is evaluated: also losses by probability, and the first prediction of each flight.
 SETTINGS = {

@@ -16,7 +16,7 @@ from prequential.configuration.settings.streams import StreamConfig
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import METRICS, topic_specs
-from prequential.views.watching.tail import OutputRecord
+from prequential.views.state.output_records import OutputRecord
 
 FORMER, PRESENT = StreamConfig(settle=1), StreamConfig()
 START = 1_700_000_000_000

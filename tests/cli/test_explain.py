@@ -12,7 +12,8 @@ from incident_streams import LATENCY, STEP, Stream, steps
 from prequential.cli.main import main
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Incident
-from prequential.views.wording.explaining import ExplainingMessages, explain
+from prequential.views.answers.explanation import ExplainingMessages, explain
+from prequential.views.state.newest import ModelKey, newest_period
 from prequential.views.wording.status import CAUSES, NEXT
 
 #: Where the class ratio changes, and how many instances there are.
@@ -133,18 +134,19 @@ def test_it_names_the_answer_about_the_newest_period_that_has_been_best(files: d
         "id": "1", "stream": "s", "partition": 0, "model": "m", "segment": None, "stage": "period",
         "estimator": "period:1970-01-02T00:00:00.000Z", "n": 5, "outcomes": 5, "ts": 1,
         "measures": {"accuracy": 0.6}, "undefined": {}, "counts": {}, "config": "c",
-        "period": {"start": 86_400_000, "end": 172_800_000, "labelled_share": 0.25},
+        "period": {"start": 86_400_000, "end": 172_800_000, "predictions": 20, "labelled": 5},
         "expected": {"maturity": 0.0, "measures": {"accuracy": estimate}},
     }  # fmt: skip
     messages = ExplainingMessages()
     messages.add(msgspec.json.encode(message))
-    later = {"start": 172_800_000, "end": 259_200_000, "labelled_share": 0.0}
+    later = {"start": 172_800_000, "end": 259_200_000, "predictions": 20, "labelled": 0}
     open_period = {"maturity": None, "measures": {}}
     messages.add(msgspec.json.encode(message | {"period": later, "expected": open_period}))
     for hostile in ({"maturity": 0, "measures": {"accuracy": 3}}, {"maturity": "x"}):
         messages.add(msgspec.json.encode(message | {"period": later, "expected": hostile}))
     assert messages.unreadable == 2
-    period = messages.periods["s", "m"]
+    period = newest_period(messages.models[ModelKey("s", "m", 0)])
+    assert period is not None
     assert (period.start, period.expected) == (86_400_000, 0.8)
     incident = newest(files)
     messages.put(incident)
@@ -152,3 +154,21 @@ def test_it_names_the_answer_about_the_newest_period_that_has_been_best(files: d
     start = "expected      2 Jan 1970, accuracy: labelled so far 0.600 (25% of predictions), expected 0.800"
     assert lines[0].startswith(start)
     assert "accuracy, best answer so far: the labels so far (mean errors over 50 final periods: " in lines[1]
+    final = {"start": 86_400_000, "end": 172_800_000, "predictions": 20, "labelled": 20, "status": "final"}
+    messages.add(msgspec.json.encode(message | {"period": final, "expected": None}))
+    [line] = [line for line in explain(messages, incident) if line.startswith("expected ")]
+    assert line == "expected      2 Jan 1970, accuracy: final 0.600 (100% of predictions labelled)"
+
+
+@pytest.mark.slow
+def test_it_leaves_out_what_other_partitions_say_of_the_model(files: dict[str, Path]) -> None:
+    messages = ExplainingMessages()
+    incident = newest(files)
+    messages.put(incident)
+    for line in files["metrics"].read_bytes().splitlines():
+        messages.add(line)
+        for other in ({"measures": {"accuracy": 0.123}}, {"model": "elsewhere"}):
+            messages.add(msgspec.json.encode(msgspec.json.decode(line) | {"partition": 1, **other}))
+    lines = list(explain(messages, incident))
+    assert any("accuracy now" in line for line in lines)
+    assert not any("12.3%" in line or "elsewhere" in line for line in lines)

@@ -10,7 +10,7 @@ from typing import Any
 from prequential.configuration.settings.model import Config
 from prequential.views.dashboard.server import Board, Server
 from prequential.views.state.history import History
-from prequential.views.watching.tail import OutputRecord
+from prequential.views.state.output_records import OutputRecord
 
 #: When the first message's labels were (epoch ms): 2023-11-14 22:13:20 UTC.
 START = 1_700_000_000_000

@@ -13,7 +13,7 @@ from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.configuration.settings.texts import ListedSettings, texts
 from prequential.views.state.configurations import Configurations
-from prequential.views.watching.tail import OutputRecord
+from prequential.views.state.output_records import OutputRecord
 
 from tests.browser import opened, ready
 

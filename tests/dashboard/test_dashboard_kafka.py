@@ -22,7 +22,7 @@ from prequential.topics.clients import KafkaConfig
 from prequential.topics.marking import StreamMark, write_marks
 from prequential.topics.marks import IncidentMark
 from prequential.views.dashboard import server
-from prequential.views.watching.tail import OutputRecord
+from prequential.views.state.output_records import OutputRecord
 
 from tests.browser import ready
 

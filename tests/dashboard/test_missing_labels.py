@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from boards import START, history_of, live, metrics
 from prequential.views.dashboard.overview import Overview
+from prequential.views.state.output_records import OutputRecord
 from prequential.views.state.ranking import Choice
-from prequential.views.watching.tail import OutputRecord
 from prequential.views.wording.status import NEXT_OF_STATUS
 
 from tests.browser import ready

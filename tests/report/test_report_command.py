@@ -14,7 +14,7 @@ from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import Objective, StreamConfig
 from prequential.topics.errors import UsageError
 from prequential.views.report import Promotion, markdown, parse_condition
-from prequential.views.watching.tail import OutputRecord
+from prequential.views.state.output_records import OutputRecord
 
 
 def lines(*records: OutputRecord) -> bytes:

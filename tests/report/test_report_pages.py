@@ -19,7 +19,7 @@ from prequential.topics.outputs import Alarm, Metrics
 from prequential.views.dashboard.server import static_files
 from prequential.views.report import Report
 from prequential.views.report.html import MOST_BYTES, bundle
-from prequential.views.watching.tail import OutputRecord
+from prequential.views.state.output_records import OutputRecord
 
 from tests.browser import ready
 

@@ -23,10 +23,10 @@ from prequential.topics import dead_letters, decoding, parts, specs, values
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.foreign_json import Unreadable, reader
 from prequential.topics.messages import MAX_NESTING
+from prequential.views.answers.explanation import ExplainingMessages
 from prequential.views.state.configurations import Configurations
 from prequential.views.state.newest import NewestMessages
-from prequential.views.watching.tail import records_of
-from prequential.views.wording.explaining import ExplainingMessages
+from prequential.views.state.output_records import records_of
 
 DEEP = b"[" * 1_500 + b"]" * 1_500
 

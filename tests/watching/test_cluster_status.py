@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from prequential.configfile.reading.reader import load_config
-from prequential.topics.marks import IncidentMark, IncidentMarks, Mark
+from prequential.topics.marks import IncidentMark, Mark
 from prequential.views.answers.cluster import ClusterStatus
 from prequential.views.dashboard.overview import Overview
 from prequential.views.state.history import History
@@ -41,10 +41,10 @@ def history_of(*values: bytes) -> History:
 
 
 def status_of(workers: WorkerGroup, *values: bytes, mark: Mark | None = None, most_lag: int = 300_000) -> Any:
-    marks = IncidentMarks()
+    history = history_of(*values)
     if mark is not None:
-        marks.add(IncidentMark("0a1b2c3d4e5f", mark, "anna", 1))
-    return ClusterStatus(workers, history_of(*values), marks, NOW, most_lag)
+        history.marks.add(IncidentMark("0a1b2c3d4e5f", mark, "anna", 1))
+    return ClusterStatus(workers, history, NOW, most_lag)
 
 
 def kinds(workers: WorkerGroup, *values: bytes, **options: Any) -> list[str]:

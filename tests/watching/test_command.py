@@ -24,8 +24,9 @@ from confluent_kafka import Producer
 from prequential.cli import watch
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
+from prequential.views.state.output_records import OutputRecord
 from prequential.views.watching import tail
-from prequential.views.watching.tail import OutputRecord, Tail
+from prequential.views.watching.tail import Tail
 from watched import ALARM_LINE, COMPARISON_LINE, LABELLED, METRICS_LINE, alarm, comparison, metrics
 
 from tests.groups import group_ids

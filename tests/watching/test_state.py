@@ -293,7 +293,8 @@ def test_without_times_outcomes_are_shown() -> None:
         time=45311,
     )  # fmt: skip
     assert [line.split()[0] for line in newest_lines(state)] == ["-"] * 5
-    lines = [change_line(change, 45311, 200).plain for change, _ in newest_changes(state.models.values())]
+    changes = newest_changes(state.models.values(), state)
+    lines = [change_line(change, 45311, 200).plain for change, _ in changes]
     assert any("since outcome 17,100  open" in line for line in lines)
     [model] = state.models.values()
     assert [change.outcome for change in model.changes.newest_first()] == [30_000, 17342]

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from prequential.topics.clients import KafkaConfig
+from prequential.views.state.output_records import OutputRecord
 from prequential.views.watching import tail
-from prequential.views.watching.tail import OutputRecord, Tail
+from prequential.views.watching.tail import Tail
 
 
 class Message:

@@ -19,7 +19,7 @@ from watched import INCIDENT_LINE, LABELLED, alarm, incident, metrics, state_of
 
 def shown(*values: bytes, now: int = LABELLED) -> list[str]:
     state = state_of(metrics(), *values)
-    return [change_line(change, now, 200).plain for change, _ in newest_changes(state.models.values())]
+    return [change_line(change, now, 200).plain for change, _ in newest_changes(state.models.values(), state)]
 
 
 def test_an_open_incident_stands_for_its_alarms() -> None:
@@ -62,16 +62,22 @@ def test_the_first_screen_has_the_finding_and_the_next_step() -> None:
     with console.capture() as captured:
         console.print(table(rows, state, None, 80, LABELLED))
     assert next(line.split()[-1] for line in captured.get().splitlines()[1:]) == "worse"
-    [found] = change_lines(newest_changes(state.models.values()), state, LABELLED, 80)
+    [found] = change_lines(newest_changes(state.models.values(), state), state, LABELLED, 80)
     assert found.plain.startswith("  elec2 nb  accuracy 88.9% → 64.8% since 22:08:20  open (0a1b2c3d)")
 
 
 def test_an_incident_that_has_ended_leaves_the_first_screen_after_an_hour() -> None:
     state = state_of(metrics(), incident(status="recovered"))
-    [(change, model)] = newest_changes(state.models.values())
+    [(change, model)] = newest_changes(state.models.values(), state)
     assert is_shown(change, LABELLED + 60_000)
     assert not is_shown(change, LABELLED + 86_400_000)
-    assert not model.incidents.has_open()
+    assert not state.incidents.is_open(*model.key)
+
+
+def test_a_message_that_comes_late_opens_no_incident_again() -> None:
+    state = state_of(metrics(), incident(revision=3, status="closed"), incident(revision=2))
+    assert newest_changes(state.models.values(), state) == []
+    assert [message.status for message in state.incidents] == ["closed"]
 
 
 def test_plain_lines() -> None:

@@ -21,7 +21,7 @@ from prequential.topics.wall_clock import now_ms
 from prequential.views.dashboard.server import MOST_RECORDS, Board, Server, board_of, take
 from prequential.views.state.history import History
 from prequential.views.state.newest import TOPICS
-from prequential.views.watching.tail import OutputRecord, records_of
+from prequential.views.state.output_records import OutputRecord, records_of
 from prequential.views.wording.console import complain, say
 from prequential.web.http import Access
 

@@ -18,9 +18,9 @@ from prequential.topics.marking import StreamMark, write_marks
 from prequential.topics.marks import MARKS, MOST_NOTE, IncidentMark, Mark
 from prequential.topics.outputs import Incident
 from prequential.topics.wall_clock import now_ms
+from prequential.views.answers.explanation import ExplainingMessages
 from prequential.views.wording import status
 from prequential.views.wording.console import complain, say
-from prequential.views.wording.explaining import ExplainingMessages
 
 _DESCRIPTION = """\
 Writes a mark to the topic incident-marks: acknowledged (somebody works on it), expected (the change is real,
@@ -88,7 +88,7 @@ def _incidents(kafka: clients.KafkaConfig) -> ExplainingMessages:
     messages = ExplainingMessages()
     with closing(Tail(kafka, (specs.INCIDENTS,), from_beginning=True)) as tail:
         for record in tail.to_end():
-            messages.add(record.value or b"")
+            messages.update(*record)
     return messages
 
 

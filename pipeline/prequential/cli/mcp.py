@@ -84,7 +84,7 @@ def _require_sdk() -> None:
 def _records(paths: list[str]) -> Iterator[Any]:
     """Yield the messages of files."""
     from prequential.offline.replay.sources import lines_of
-    from prequential.views.watching.tail import records_of
+    from prequential.views.state.output_records import records_of
 
     for path in paths:
         with common.open_readable(path) as stream:

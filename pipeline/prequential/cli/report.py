@@ -10,12 +10,12 @@ from prequential.cli import common
 from prequential.offline.replay.sources import lines_of
 from prequential.topics import clients, decoding, specs
 from prequential.topics.errors import UsageError, WorkError, as_text, printable
+from prequential.views.answers.explanation import ExplainingMessages, explain
 from prequential.views.report import Challenge, Condition, Promotion, Report, markdown, parse_condition
 from prequential.views.state.history import History
 from prequential.views.state.newest import TOPICS
-from prequential.views.watching.tail import records_of
+from prequential.views.state.output_records import records_of
 from prequential.views.wording.console import Console, complain, say
-from prequential.views.wording.explaining import ExplainingMessages, explain
 
 
 def add_parser(subparsers: Any) -> None:
@@ -245,4 +245,4 @@ def _read_topics(explaining: ExplainingMessages, kafka: clients.KafkaConfig) -> 
     for topics, whole in ((judged, True), ((specs.METRICS,), False)):
         with closing(Tail(kafka, topics, from_beginning=whole, optional=optional)) as tail:
             for record in tail.to_end():
-                explaining.add(record.value or b"")
+                explaining.update(*record)

@@ -10,7 +10,6 @@ from prequential.cli import common
 from prequential.configuration.settings.model import Config
 from prequential.topics import specs
 from prequential.topics.errors import WorkError
-from prequential.topics.marks import IncidentMarks
 from prequential.topics.wall_clock import now_ms
 from prequential.views.wording.console import complain, say, write
 
@@ -77,16 +76,17 @@ def _read(config: Config, most_lag: int) -> Any:
             history.update(*record)
     if history.unreadable:
         complain(f"{history.unreadable:,} messages can't be read")
-    return ClusterStatus(group, history, _marks(config), now_ms(), most_lag)
+    _read_marks(config, history)
+    return ClusterStatus(group, history, now_ms(), most_lag)
 
 
-def _marks(config: Config) -> IncidentMarks:
-    """Return people's marks of incidents; none if the topic can't be read."""
+def _read_marks(config: Config, history: Any) -> None:
+    """Add people's marks of incidents; none if the topic can't be read."""
     from prequential.views.watching.marks import MarksReader
 
     try:
         with closing(MarksReader(config.kafka)) as reader:
-            return reader.newest()
+            for mark in reader.take():
+                history.marks.add(mark)
     except WorkError as error:
         complain(f"marks of incidents can't be read: {error}")
-        return IncidentMarks()

@@ -12,6 +12,7 @@ from prequential.offline.replay.text import ModelRow, models_table, number, prin
 from prequential.topics.foreign_json import reader
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
+from prequential.views.state.incidents import IncidentLog
 from prequential.views.wording import comparing, comparison_report, measures, status
 from prequential.views.wording.console import Console, counted, duration
 from rich.console import Group
@@ -43,7 +44,7 @@ class DemoBoard:
         self.course: dict[tuple[str, str], list[tuple[int, float]]] = {}
         self.pairs = comparing.NewestPairs()
         self.alarms: list[Alarm] = []
-        self.incidents = status.NewestIncidents()
+        self.incidents = IncidentLog()
         self.readings: Readings | None = None
         self.rate = 0.0
         self._read_at = 0.0

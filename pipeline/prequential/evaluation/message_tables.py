@@ -10,7 +10,7 @@ from prequential.offline.tables.opening import needs_pyarrow
 from prequential.topics.disparities import Disparity
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Comparison, Incident, Message
-from prequential.views.wording.explaining import ExplainingMessages, explain
+from prequential.views.answers.explanation import ExplainingMessages, explain
 
 
 class GroupRow(msgspec.Struct, gc=False):

@@ -20,7 +20,7 @@ from prequential.configuration.settings.texts import difference, of_rest, of_str
 from prequential.engine.snapshot.restored import Item
 from prequential.topics.dead_letters import clock
 from prequential.topics.foreign_json import Unreadable, reader
-from prequential.views.watching.tail import OutputRecord
+from prequential.views.state.output_records import OutputRecord
 
 #: Stands for a key that isn't there.
 _ABSENT: Any = object()

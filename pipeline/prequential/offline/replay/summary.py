@@ -31,9 +31,9 @@ from prequential.topics.values import INDICATORS
 from prequential.views.diagnosis.facts import read_by, streams_of, triple, with_example
 from prequential.views.diagnosis.findings import REUSED_IDS, findings, remedy, why_nothing
 from prequential.views.diagnosis.stream_facts import Facts, Finding, StreamFacts
+from prequential.views.state.incidents import IncidentLog
 from prequential.views.wording.comparing import WHOLE, Pair, latest_of, recent_of
 from prequential.views.wording.expected import ExpectedPeriod, expected_period
-from prequential.views.wording.status import NewestIncidents
 
 #: Kinds of entities that evaluate a stream as a whole, in stages without an age; and in all stages.
 _WHOLE = (MODEL, BASELINE, CORRECTION)
@@ -195,7 +195,7 @@ class Account:
     ) -> None:  # fmt: skip
         self._place, self._find = place, find
         self.alarms: list[Alarm] = []
-        self.incidents = NewestIncidents()
+        self.incidents = IncidentLog()
         self._refusals: dict[tuple[int, str], tuple[Refusal, Place]] = {}  # by kinds of records and reasons
         self._records = {name: KindCounts() for name in KINDS}
         self._drops: dict[tuple[int, str], Drop] = {}

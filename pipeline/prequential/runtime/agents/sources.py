@@ -13,8 +13,9 @@ from prequential.topics.wall_clock import now_ms
 from prequential.views.answers.kept import AnswerHistory
 from prequential.views.answers.tools import Answers
 from prequential.views.state.newest import TOPICS
+from prequential.views.state.output_records import OutputRecord
 from prequential.views.watching.marks import MarksReader
-from prequential.views.watching.tail import OutputRecord, Tail
+from prequential.views.watching.tail import Tail
 from prequential.views.watching.workers import WorkerWatch
 
 log = logging.getLogger(__name__)

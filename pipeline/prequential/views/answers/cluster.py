@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from prequential.engine.estimators.naming import is_baseline
 from prequential.topics.errors import printable
-from prequential.topics.marks import IncidentMarks
 from prequential.topics.outputs import Incident
 from prequential.views.dashboard.overview import Overview
-from prequential.views.state.history import OPEN, History, began
+from prequential.views.state.history import History
+from prequential.views.state.incidents import OPEN, began
 from prequential.views.state.ranking import Choice
 from prequential.views.state.statuses import pending
 from prequential.views.watching.group import InputProgress, WorkerGroup
@@ -50,11 +50,9 @@ class ClusterStatus:
     A lag of more than `most_lag` (ms) is a problem.
     """
 
-    def __init__(
-        self, group: WorkerGroup, history: History, marks: IncidentMarks, now: int, most_lag: int
-    ) -> None:
+    def __init__(self, group: WorkerGroup, history: History, now: int, most_lag: int) -> None:
         history.workers = None if group.members is None else len(group.members)
-        self._group, self._history, self._marks = group, history, marks
+        self._group, self._history = group, history
         self._now, self._most_lag = now, most_lag
         self._page = Overview(history, live=True).page(Choice(), now, size=1)
         self.problems = [*self._of_workers(), *self._of_models()]
@@ -168,7 +166,7 @@ class ClusterStatus:
         """Yield the models that need attention as the overview lists them, without settled incidents."""
         for need in self._page["needs"]:
             need_status = need["status"]
-            mark = self._marks.newest(need_status["incident"] or "")
+            mark = self._history.marks.newest(need_status["incident"] or "")
             if mark is not None and mark.mark in _SETTLED:
                 continue
             others = f" and {need['models'] - 1:,} more models" if need["models"] > 1 else ""
@@ -280,7 +278,7 @@ class ClusterStatus:
         return sorted(incidents, key=lambda incident: incident.grade != "lasting")
 
     def _incident(self, incident: Incident) -> dict[str, Any]:
-        mark = self._marks.newest(incident.id)
+        mark = self._history.marks.newest(incident.id)
         return {
             "id": incident.id,
             "stream": incident.stream,
@@ -301,7 +299,7 @@ class ClusterStatus:
         by_grade = ", ".join(f"{grades.count(grade):,} {grade}" for grade in dict.fromkeys(grades))
         yield f"{len(incidents):,} open{f': {by_grade}' if by_grade else ''}"
         for incident in incidents[:_LISTED]:
-            mark = self._marks.newest(incident.id)
+            mark = self._history.marks.newest(incident.id)
             marked = "" if mark is None else f" (marked {mark.mark})"
             yield f"{status.sentence(incident)}{marked}"
         if len(incidents) > _LISTED:

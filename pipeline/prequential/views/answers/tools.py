@@ -10,7 +10,7 @@ from prequential.configuration.settings.stages import FINAL
 from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.registry import MEASURES, NAMES
 from prequential.topics.foreign_json import Unreadable
-from prequential.topics.marks import IncidentMark, IncidentMarks
+from prequential.topics.marks import IncidentMark
 from prequential.topics.outputs import Incident
 from prequential.views.answers.answer import (
     AgentAnswer,
@@ -26,11 +26,12 @@ from prequential.views.answers.guide import explain_term, which_number, why_unde
 from prequential.views.answers.kept import AnswerHistory, MetricsMessage, decode_metrics
 from prequential.views.dashboard.overview import Overview
 from prequential.views.state.best import sets_of
-from prequential.views.state.history import OPEN, PairKey
+from prequential.views.state.history import PairKey
+from prequential.views.state.incidents import OPEN
 from prequential.views.state.newest import ModelKey, ModelState, SequenceName, StreamPartition
+from prequential.views.state.output_records import OutputRecord
 from prequential.views.state.ranking import Choice, RankedModel, Ranking, measures_shown
 from prequential.views.state.statuses import Statuses, Verdicts, levels, pending, shown_value
-from prequential.views.watching.tail import OutputRecord
 from prequential.views.wording import comparing, status
 from prequential.views.wording.best_models import BestModels, in_words
 from prequential.views.wording.measures import COLUMNS
@@ -172,7 +173,6 @@ class Answers:
 
     def __init__(self, history: AnswerHistory, clock: Callable[[], int] | None = None) -> None:
         self._history, self._clock = history, clock
-        self._marks = IncidentMarks()
         self._overview = Overview(history, clock is not None)
         self._lock = threading.Lock()
         #: Set once the messages that existed at the start have been read.
@@ -196,7 +196,7 @@ class Answers:
         """Add people's marks of incidents."""
         with self._lock:
             for mark in marks:
-                self._marks.add(mark)
+                self._history.marks.add(mark)
 
     def ask(self, name: str, arguments: Mapping[str, Any]) -> AgentAnswer:
         """Return the answer to a question; it is refused for an unknown one or wrong arguments."""
@@ -342,7 +342,7 @@ class Answers:
             raise _Unanswerable(f"The incident is not known because {why}: {quoted(id)}.{ending}")
         incident = matches[0]
         shown = quoted_incident(incident)
-        mark = self._marks.newest(incident.id)
+        mark = self._history.marks.newest(incident.id)
         together = status.changed_with(incident, self._history.incidents.all())
         others = list(dict.fromkeys(other.model for other in together))
         causes = [f"{status.cause_in_words(cause)}" for cause in shown.causes]

@@ -9,7 +9,8 @@ from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.registry import LESS_IS_BETTER
 from prequential.views.dashboard.pair import Answer, Promotion
 from prequential.views.state.best import deciding_set
-from prequential.views.state.history import OPEN, History
+from prequential.views.state.history import History
+from prequential.views.state.incidents import OPEN
 from prequential.views.state.ranking import RankedModel, Ranking
 from prequential.views.state.statuses import (
     Statuses,

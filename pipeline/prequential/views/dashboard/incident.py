@@ -11,11 +11,12 @@ from prequential.topics.outputs import Incident
 from prequential.views.dashboard import overview
 from prequential.views.dashboard.courses import Absent, Courses
 from prequential.views.dashboard.incident_levels import as_json, levels_over_time, parts_of
-from prequential.views.state.history import OPEN, History, Past, began, newest_point
+from prequential.views.state.history import History, Past, newest_point
+from prequential.views.state.incidents import OPEN, began
 from prequential.views.state.newest import ModelKey, StreamPartition
 from prequential.views.state.ranking import Ranking
 from prequential.views.state.readings import Notice
-from prequential.views.wording import explaining, measures, status
+from prequential.views.wording import evidence, measures, status
 
 #: The largest numbers of a model's versions, alarms without an incident, and incidents, also of those before
 #: one: the newest of each.
@@ -223,7 +224,7 @@ def _details(cause: dict[str, Any], *, untimed: bool) -> str:
     """Return the change behind a cause; its name and its share stand next to it on the page."""
     if cause["cause"] == "class_ratio":
         return status.cause_in_words(cause) if "class" in cause else ""
-    return explaining.evidence_details(cause, untimed=untimed).lstrip(":;, ")
+    return evidence.evidence_details(cause, untimed=untimed).lstrip(":;, ")
 
 
 def incident_list(history: History) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 from prequential.topics.outputs import Incident
-from prequential.views.state.history import OPEN, History, newest_point
+from prequential.views.state.history import History, newest_point
+from prequential.views.state.incidents import OPEN
 from prequential.views.state.newest import ModelKey, SequenceName
 from prequential.views.state.series import Point, Series
 from prequential.views.wording import status

@@ -45,12 +45,14 @@ class PageMarks:
 
     Parameters
     ----------
+    newest
+        The newest mark of each incident.
     write
         Writes a mark. None: the page has no form.
     """
 
-    def __init__(self, write: WriteMark | None = None) -> None:
-        self.newest = IncidentMarks()
+    def __init__(self, newest: IncidentMarks, write: WriteMark | None = None) -> None:
+        self.newest = newest
         self.write = write
         self._secret = secrets.token_urlsafe()
 

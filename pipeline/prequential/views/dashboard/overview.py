@@ -9,8 +9,8 @@ from prequential.engine.estimators.naming import is_baseline
 from prequential.topics.outputs import Incident
 from prequential.views.dashboard import courses
 from prequential.views.state import ranking
-from prequential.views.state.history import History, began
-from prequential.views.state.incidents import AlarmGroup
+from prequential.views.state.history import History
+from prequential.views.state.incidents import AlarmGroup, began
 from prequential.views.state.newest import ModelKey, ModelSilence, StreamPartition
 from prequential.views.state.statuses import Statuses, Verdicts, difference, levels, missed, worse_than
 from prequential.views.wording import status

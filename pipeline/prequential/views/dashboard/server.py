@@ -31,9 +31,10 @@ from prequential.views.dashboard.marking import SECRET_HEADER, PageMarks, WriteM
 from prequential.views.dashboard.pair import pair_page
 from prequential.views.state.history import History, PairKey
 from prequential.views.state.newest import TOPICS, ModelKey
+from prequential.views.state.output_records import OutputRecord
 from prequential.views.state.ranking import Choice
 from prequential.views.watching.marks import MarksReader
-from prequential.views.watching.tail import OutputRecord, Tail
+from prequential.views.watching.tail import Tail
 from prequential.views.watching.workers import WorkerWatch
 from prequential.web.http import Access, HttpServer, address, in_thread, response
 
@@ -71,7 +72,7 @@ class Board:
         #: Counts the workers; None for files.
         self.worker_watch: WorkerWatch | None = None
         #: People's marks of incidents, and what reads them; None for files, or if the topic can't be read.
-        self.marks = PageMarks()
+        self.marks = PageMarks(history.marks)
         self.marks_reader: MarksReader | None = None
         #: The number of records read, and the number of initial records to read.
         self.read, self.to_read = 0, 0
@@ -90,7 +91,7 @@ class Board:
         """Add marks of incidents, which open pages then show."""
         with self._lock:
             for mark in marks:
-                self.marks.newest.add(mark)
+                self.history.marks.add(mark)
                 self.history.version += 1
 
     def incident(self, identifier: str) -> Incident | None:

@@ -11,7 +11,8 @@ from prequential.topics.errors import printable
 from prequential.topics.outputs import Incident
 from prequential.views.dashboard.courses import by_stream
 from prequential.views.state.best import best_sentences
-from prequential.views.state.history import OPEN, History
+from prequential.views.state.history import History
+from prequential.views.state.incidents import OPEN
 from prequential.views.state.newest import SequenceName, StreamPartition
 from prequential.views.state.ranking import RankedModel
 from prequential.views.state.statuses import is_below_baseline

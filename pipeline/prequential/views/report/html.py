@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import msgspec
 from prequential.configuration.settings.model import Config
 from prequential.engine.measures.registry import LESS_IS_BETTER
-from prequential.topics import outputs, specs
 from prequential.topics.errors import Fault, printable
 from prequential.views.dashboard.courses import COVERAGE, Courses, by_stream, columns
 from prequential.views.dashboard.gate import StatedCondition, gate_page
@@ -341,15 +340,6 @@ def _source(text: str) -> str:
     return f"'sha256-{digest}'"
 
 
-#: The topics of messages that a report shows.
-_TOPICS: dict[type[object], str] = {
-    outputs.Metrics: specs.METRICS,
-    outputs.Comparison: specs.COMPARISONS,
-    outputs.Alarm: specs.DRIFT_ALARMS,
-    outputs.Incident: specs.INCIDENTS,
-}
-
-
 class Report:
     """Takes messages, and keeps what a report shows of them: memory is bounded as in `History`.
 
@@ -366,10 +356,7 @@ class Report:
 
     def put(self, output: object) -> None:
         """Take an output of a shard; ignore dead letters, which are not shown."""
-        message: Any = outputs.decoded(output) if isinstance(output, outputs.Encoded) else output
-        topic = _TOPICS.get(type(message))
-        if topic is not None:
-            self.history.update(topic, msgspec.json.encode(message), message.ts)
+        self.history.put(output)
 
     def html(self, most: int = MOST_BYTES) -> bytes:
         """The report as one HTML file of fewer bytes than `most`, which needs nothing else."""

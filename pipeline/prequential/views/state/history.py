@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from prequential.configuration.settings.model import Config
@@ -22,86 +22,7 @@ from prequential.views.state.newest import (
 )
 from prequential.views.state.series import Capacity, PeriodSeries, Point, Series
 
-#: The largest number of incidents that are kept. The oldest ended incidents are dropped first.
-_KEPT = 2_000
-
-OPEN = "open"
-
 _AnySeries = TypeVar("_AnySeries", Series, PeriodSeries)
-
-
-class IncidentLog:
-    """The newest revision of each incident, up to a limit."""
-
-    def __init__(self) -> None:
-        self._incidents: dict[str, Incident] = {}
-        self._by_model: dict[tuple[str, str, int], dict[str, None]] = {}
-        #: The number of incidents that were dropped.
-        self.dropped = 0
-
-    def __len__(self) -> int:
-        return len(self._incidents)
-
-    def add(self, message: Incident) -> None:
-        """Add a revision of an incident; ignored unless it is newer than the known one."""
-        stored = self._incidents.get(message.id)
-        if stored is not None and stored.revision >= message.revision:
-            return
-        self._incidents[message.id] = message
-        self._by_model.setdefault((message.stream, message.model, message.partition), {})[message.id] = None
-        if len(self._incidents) > _KEPT:
-            old = min(
-                self._incidents.values(), key=lambda incident: (incident.status == OPEN, began(incident))
-            )
-            self.dropped += 1
-            del self._incidents[old.id]
-            model = old.stream, old.model, old.partition
-            del self._by_model[model][old.id]
-            if not self._by_model[model]:
-                del self._by_model[model]
-
-    def find(self, identifier: str) -> Incident | None:
-        """Return the incident with this id; None if it is unknown."""
-        return self._incidents.get(identifier)
-
-    def of_model(self, stream: str, model: str, partition: int) -> list[Incident]:
-        """Return the incidents of a model, the newest first."""
-        ids = self._by_model.get((stream, model, partition), {})
-        return _newest_first(self._incidents[identifier] for identifier in ids)
-
-    def open_of(self, stream: str, model: str, partition: int) -> Incident | None:
-        """Return the most severe open incident of a model; None if there is none."""
-        open_ones = [
-            incident for incident in self.of_model(stream, model, partition) if incident.status == OPEN
-        ]
-        return max(open_ones, key=lambda incident: incident.severity, default=None)
-
-    def all(self) -> list[Incident]:
-        """Return all incidents: open ones by descending severity, then the others, the newest first."""
-        incidents = _newest_first(self._incidents.values())
-        incidents.sort(
-            key=lambda incident: (
-                incident.status != OPEN,
-                -incident.severity if incident.status == OPEN else 0.0,
-            )
-        )
-        return incidents
-
-    def open_count(self) -> int:
-        """Return the number of open incidents."""
-        return sum(incident.status == OPEN for incident in self._incidents.values())
-
-
-def began(incident: Incident) -> int:
-    """Return the label time of the change point (epoch ms)."""
-    return incident.change_point["ts"]
-
-
-def _newest_first(incidents: Iterable[Incident]) -> list[Incident]:
-    return sorted(
-        incidents, key=lambda incident: (-began(incident), -incident.change_point["outcome"], incident.id)
-    )
-
 
 #: The largest numbers of a model's alarms and versions that are kept: the newest of each.
 _ALARMS, _VERSIONS = 500, 50
@@ -170,7 +91,6 @@ class History(NewestMessages):
         self.config = config if config is not None else Config()
         self.window = window
         self.past: dict[ModelKey, Past] = {}
-        self.incidents = IncidentLog()
         self.configurations = Configurations(self.config)
         self.pair_series: dict[PairKey, Series] = {}
         self.pair_newest: dict[PairKey, Point] = {}
@@ -298,7 +218,6 @@ class History(NewestMessages):
     def _incident_said(self, model: ModelState, incident: Incident) -> None:
         self.heard[model.key] = self.version
         self.newest_ts = max(self.newest_ts, incident.ts)
-        self.incidents.add(incident)
 
     def _add(self, series: Series, ts: int, outcomes: int, values: dict[str, float]) -> None:
         before = series.width

@@ -1,17 +1,15 @@
-"""The current incidents of one model, their lines of text, and alarms grouped by change."""
+"""The newest message about each incident, and alarms grouped by change."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
-from prequential.topics.errors import printable
 from prequential.topics.foreign_json import reader
 from prequential.topics.outputs import Incident
 from prequential.views.state.readings import Notice
-from prequential.views.wording.console import counted, moment
-from prequential.views.wording.status import ID, cause_in_words, levels_in_words, standing_in_words
-from rich.text import Text
 
 #: The longest time (ms) between two alarms about the same change: detectors find a change one after another.
 _GAP_MS = 600_000
@@ -92,8 +90,8 @@ class AlarmGroups:
         return list(reversed(self._changes))
 
 
-#: The most incidents that are kept for a model.
-_KEPT = 20
+#: The most incidents that are listed for a model.
+_LISTED = 20
 
 OPEN, CLOSED = "open", "closed"
 
@@ -141,59 +139,112 @@ def decode_incident(value: bytes) -> Incident:
     return _decode(value)
 
 
-class ShownIncident:
-    """The newest message about an incident; `time` is when it was published (epoch ms)."""
+class ShownIncident(NamedTuple):
+    """The newest message about an incident: when it was published (epoch ms), and its number among all."""
 
-    def __init__(self, message: Incident, time: int) -> None:
-        self.message, self.time = message, time
+    message: Incident
+    time: int
+    number: int
 
     def covers(self, change: AlarmGroup) -> bool:
         """Return whether grouped alarms belong to this incident."""
         return change.ts >= self.message.opened["ts"]
 
 
-class OpenIncidents:
-    """The incidents of one model that have not ended."""
+class IncidentLog:
+    """The newest revision of each incident, in the order in which they opened.
 
-    def __init__(self) -> None:
-        self._open: dict[str, ShownIncident] = {}
+    If there are more than `most`, the oldest ended ones are dropped first; None keeps all.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most
+        self._incidents: dict[str, ShownIncident] = {}
+        self._by_model: dict[tuple[str, str, int], dict[str, None]] = {}
+        self._messages = 0
+        #: The number of incidents that were dropped.
+        self.dropped = 0
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._incidents)
 
-    def add(self, message: Incident, time: int) -> None:
-        """Add a message; a repeated or late message changes nothing."""
-        stored = self._open.get(message.id)
-        if stored is not None and stored.message.revision > message.revision:
+    def __iter__(self) -> Iterator[Incident]:
+        return (shown_incident.message for shown_incident in self._incidents.values())
+
+    def add(self, message: Incident, time: int = 0) -> None:
+        """Add a message that was published at `time` (epoch ms); a repeated or late one changes nothing."""
+        stored = self._incidents.get(message.id)
+        if stored is not None and stored.message.revision >= message.revision:
             return
-        self._open.pop(message.id, None)
-        if message.status != CLOSED:
-            self._open[message.id] = ShownIncident(message, time)
-            if len(self._open) > _KEPT:
-                del self._open[next(iter(self._open))]
+        self._messages += 1
+        self._incidents[message.id] = ShownIncident(message, time, self._messages)
+        self._by_model.setdefault((message.stream, message.model, message.partition), {})[message.id] = None
+        if self._most is not None and len(self._incidents) > self._most:
+            self._drop(min(self, key=lambda incident: (incident.status == OPEN, began(incident))))
 
-    def has_open(self) -> bool:
-        """Return whether an incident is open."""
-        return any(shown_incident.message.status == OPEN for shown_incident in self._open.values())
+    def find(self, identifier: str) -> Incident | None:
+        """Return the incident with this id; None if it is unknown."""
+        shown_incident = self._incidents.get(identifier)
+        return None if shown_incident is None else shown_incident.message
 
-    def newest_first(self) -> list[ShownIncident]:
-        """Return all incidents that are open or have recovered, the newest first."""
-        return list(reversed(self._open.values()))
+    def of_model(self, stream: str, model: str, partition: int) -> list[Incident]:
+        """Return the incidents of a model, the newest first."""
+        ids = self._by_model.get((stream, model, partition), {})
+        return _newest_first(self._incidents[identifier].message for identifier in ids)
+
+    def unended_of(self, stream: str, model: str, partition: int) -> list[ShownIncident]:
+        """Return the incidents of a model that are open or have recovered, the newest message first."""
+        ids = self._by_model.get((stream, model, partition), {})
+        unended = [
+            shown_incident
+            for shown_incident in map(self._incidents.__getitem__, ids)
+            if shown_incident.message.status != CLOSED
+        ]
+        return sorted(unended, key=lambda shown_incident: -shown_incident.number)[:_LISTED]
+
+    def is_open(self, stream: str, model: str, partition: int) -> bool:
+        """Return whether an incident of a model is open."""
+        ids = self._by_model.get((stream, model, partition), {})
+        return any(self._incidents[identifier].message.status == OPEN for identifier in ids)
+
+    def open_of(self, stream: str, model: str, partition: int) -> Incident | None:
+        """Return the most severe open incident of a model; None if there is none."""
+        open_ones = [
+            incident for incident in self.of_model(stream, model, partition) if incident.status == OPEN
+        ]
+        return max(open_ones, key=lambda incident: incident.severity, default=None)
+
+    def all(self) -> list[Incident]:
+        """Return all incidents: open ones by descending severity, then the others, the newest first."""
+        incidents = _newest_first(self)
+        incidents.sort(
+            key=lambda incident: (
+                incident.status != OPEN,
+                -incident.severity if incident.status == OPEN else 0.0,
+            )
+        )
+        return incidents
+
+    def open_count(self) -> int:
+        """Return the number of open incidents."""
+        return sum(incident.status == OPEN for incident in self)
+
+    def _drop(self, old: Incident) -> None:
+        self.dropped += 1
+        del self._incidents[old.id]
+        model = old.stream, old.model, old.partition
+        del self._by_model[model][old.id]
+        if not self._by_model[model]:
+            del self._by_model[model]
 
 
-def incident_line(incident: ShownIncident, now: int, width: int, subject: str = "") -> Text:
-    """Return an incident as one line: the name `subject`, its levels, start, status, id, and causes."""
-    message = incident.message
-    segment_words = [] if message.segment is None else [printable(message.segment)]
-    point = message.change_point
-    began = f"outcome {point['outcome']:,}" if message.untimed else moment(point["ts"], now)
-    details = [
-        f"{levels_in_words(message)} since {began}",
-        f"{standing_in_words(message)} ({printable(message.id[:ID])})",
-        *segment_words,
-        ", ".join(map(cause_in_words, message.causes[:2])), counted(message.alarm_count, "alarm"),
-    ]  # fmt: skip
-    line = Text("  ".join(["", *([subject] if subject else []), *details]))
-    line.stylize("yellow" if message.status == OPEN else "")
-    line.truncate(width, overflow="ellipsis")
-    return line
+def began(incident: Incident) -> int:
+    """Return the label time of the change point (epoch ms)."""
+    point: int = incident.change_point["ts"]
+    return point
+
+
+def _newest_first(incidents: Iterable[Incident]) -> list[Incident]:
+    return sorted(
+        incidents, key=lambda incident: (-began(incident), -incident.change_point["outcome"], incident.id)
+    )

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+from prequential.topics import outputs
 from prequential.topics.foreign_json import Unreadable
+from prequential.topics.marks import IncidentMarks, decode_mark
 from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Incident
-from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
+from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENT_MARKS, INCIDENTS, METRICS
 from prequential.views.state import readings
-from prequential.views.state.incidents import AlarmGroups, OpenIncidents, decode_incident
+from prequential.views.state.incidents import AlarmGroups, IncidentLog, decode_incident
 from prequential.views.wording.comparing import NewestPairs, Pair
 from prequential.views.wording.expected import ExpectedPeriod, expected_period, in_words
 
@@ -207,8 +210,15 @@ def silence(pace: Pace, stream: StreamPace) -> ModelSilence | None:
     return ModelSilence(pace.newest, alone, PREDICTIONS_STOPPED if alone else UNDECIDED)
 
 
+#: The largest number of incidents that are kept.
+_INCIDENTS = 2_000
+
 #: The topics whose messages are read.
 TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS, INCIDENTS)
+
+_TOPIC_OF: dict[type[object], str] = {
+    outputs.Metrics: METRICS, Comparison: COMPARISONS, outputs.Alarm: DRIFT_ALARMS, Incident: INCIDENTS,
+}  # fmt: skip
 
 
 class StreamPartition(NamedTuple):
@@ -268,7 +278,6 @@ class ModelState:
         self.generation = 0
         self.endings = Endings()
         self.changes = AlarmGroups()
-        self.incidents = OpenIncidents()
         self.time = 0
         #: No record of the model's stream had a time, so label times and `time` have no meaning.
         self.untimed = False
@@ -293,16 +302,21 @@ class ModelState:
 class NewestMessages:
     """The newest messages of all sequences, pairs and incidents, and alarms grouped by change.
 
-    `stream` and `model` restrict the state to messages about them.
+    `stream` and `model` restrict the state to messages about them. At most so many incidents are kept as
+    `most_incidents`; None keeps all.
     """
 
-    def __init__(self, stream: str | None = None, model: str | None = None) -> None:
+    def __init__(
+        self, stream: str | None = None, model: str | None = None, most_incidents: int | None = _INCIDENTS
+    ) -> None:
         self._stream, self._model = stream, model
         self._handlers = {
             METRICS: self._metrics, COMPARISONS: self._comparison, DRIFT_ALARMS: self._alarm,
-            INCIDENTS: self._incident,
+            INCIDENTS: self._incident, INCIDENT_MARKS: self._mark,
         }  # fmt: skip
         self.models: dict[ModelKey, ModelState] = {}
+        self.incidents = IncidentLog(most_incidents)
+        self.marks = IncidentMarks()
         #: By stream and partition.
         self._pairs: dict[tuple[str, int], NewestPairs] = {}
         #: By stream and partition: the paces of its models' metrics; and their summary, with the number of
@@ -327,9 +341,10 @@ class NewestMessages:
         #: Whether some messages are about records without times.
         self.untimed = False
 
-    def update(self, topic: str, value: bytes | None, time: int = 0) -> bool:
+    def update(self, topic: str, value: bytes | None, time: int = 0, settings: bytes | None = None) -> bool:
         """Add a message of a topic (its name without prefix); `time` is Kafka's (epoch ms).
 
+        `settings` is the message's header of that name, if it has one, which a subclass may keep.
         Returns whether the message is used: it must be readable and not excluded, and a comparison must be
         new.
         """
@@ -339,6 +354,13 @@ class NewestMessages:
         except (ValueError, OverflowError):  # Unreadable, and numbers of more than 64 bits
             self.unreadable += 1
             return False
+
+    def put(self, output: object) -> None:
+        """Add an output of a shard, decoded or not; ignore dead letters, and all that isn't a message."""
+        message: Any = outputs.decoded(output) if isinstance(output, outputs.Encoded) else output
+        topic = _TOPIC_OF.get(type(message))
+        if topic is not None:
+            self.update(topic, msgspec.json.encode(message), message.ts)
 
     def reading(self, newest: NewestReading | None) -> readings.Reading | None:
         """Return the newest message of a sequence; None without one that can be read."""
@@ -497,8 +519,12 @@ class NewestMessages:
         model = self._known(message.stream, message.model, message.partition, time, bool(message.untimed))
         if model is None:
             return False
-        model.incidents.add(message, time)
+        self.incidents.add(message, time)
         self._incident_said(model, message)
+        return True
+
+    def _mark(self, value: bytes, time: int) -> bool:
+        self.marks.add(decode_mark(value))
         return True
 
     # Called with each message that is used, so that a subclass can keep more than the newest: metrics and the

@@ -130,7 +130,9 @@ class Ranking:
             return (alone, model.time, model.key)
         if by == OUTCOMES:
             return (alone, row.reading.outcomes if row.reading is not None else -1, model.key)
-        calm = not model.incidents.has_open() and (change is None or not is_recent(change, now))
+        calm = not self._state.incidents.is_open(*model.key) and (
+            change is None or not is_recent(change, now)
+        )
         calm = calm and self._state.silence(model, now if self.live else None) is None
         return (alone, *self._urgency(row), calm, *_badness(row.reading, by), model.key)
 

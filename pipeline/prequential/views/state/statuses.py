@@ -10,7 +10,8 @@ from prequential.configuration.settings.stages import FINAL
 from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.registry import LESS_IS_BETTER, MEASURES
 from prequential.topics.outputs import Incident
-from prequential.views.state.history import OPEN, History, began
+from prequential.views.state.history import History
+from prequential.views.state.incidents import OPEN, began
 from prequential.views.state.newest import (
     LABELS_STOPPED,
     WORKER_DOWN,

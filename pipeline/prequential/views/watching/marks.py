@@ -8,7 +8,8 @@ from prequential.topics import clients
 from prequential.topics.foreign_json import Unreadable
 from prequential.topics.marks import IncidentMark, IncidentMarks, decode_mark
 from prequential.topics.specs import INCIDENT_MARKS
-from prequential.views.watching.tail import OutputRecord, Tail
+from prequential.views.state.output_records import OutputRecord
+from prequential.views.watching.tail import Tail
 
 log = logging.getLogger(__name__)
 

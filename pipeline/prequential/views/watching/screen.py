@@ -97,7 +97,7 @@ def detail(row: ranking.RankedModel, state: NewestMessages, by: str | None, now:
     if expected_ones:
         expected_ones.append(Text(expected.ASSUMPTION, style="dim"))
     sections: list[tuple[str, list[Any]]] = [
-        (_CHANGES_TITLE, [change_line(change, now, width) for change in shown_changes(model)]),
+        (_CHANGES_TITLE, [change_line(change, now, width) for change in shown_changes(model, state)]),
         ("stages and estimators", [_estimates(whole, names)] if whole else []),
         ("comparisons", list(_comparisons(state.pairs(model.key.stream, model.key.partition), model))),
         ("expected until labels come", expected_ones),
@@ -365,9 +365,12 @@ class Screen:
         models = (
             row.model
             for row in self._rows
-            if not self.reading and (row.change is not None or len(row.model.incidents))
+            if not self.reading
+            and (row.change is not None or self._state.incidents.unended_of(*row.model.key))
         )
-        self._recent = [entry for entry in newest_changes(models) if ranking.is_shown(entry[0], now)]
+        self._recent = [
+            entry for entry in newest_changes(models, self._state) if ranking.is_shown(entry[0], now)
+        ]
         keys = (index for index, row in enumerate(self._rows) if row.model.key == self._chosen)
         self._at = next(keys, 0)
 

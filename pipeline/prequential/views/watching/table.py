@@ -15,7 +15,6 @@ from prequential.views.state.incidents import (
     AlarmGroup,
     ShownIncident,
     decode_incident,
-    incident_line,
 )
 from prequential.views.state.newest import ModelKey, ModelState, NewestMessages
 from prequential.views.state.ranking import RankedModel, Ranking, is_recent, measures_shown
@@ -68,7 +67,7 @@ def newest_lines(state: NewestMessages) -> Iterator[str]:
             first = key._replace(model=pair.model)
             if key.model == (pair.model if first in state.models else pair.against):
                 yield comparison_line(pair, state.split)
-        incidents += [shown_incident.message for shown_incident in model.incidents.newest_first()]
+        incidents += [shown_incident.message for shown_incident in state.incidents.unended_of(*key)]
         alarms += [alarm for change in model.changes.newest_first() for alarm in change.alarms]
     for alarm in sorted(alarms, key=lambda alarm: alarm.ts):
         yield alarm_line(alarm, state.split)
@@ -247,7 +246,7 @@ def table(
 
 def _status(row: RankedModel, state: NewestMessages, now: int) -> Text:
     """Return why a model needs attention, as the dashboard names it; else the age of its newest alarm."""
-    if row.model.incidents.has_open():
+    if state.incidents.is_open(*row.model.key):
         return Text(status.WORDS["worse"], "bold yellow")
     if row.reading is not None and state.silence(row.model, now) is not None:
         return Text(status.WORDS["silent"], "bold yellow")
@@ -264,7 +263,7 @@ def whole_table(state: NewestMessages, now: int, width: int, ranking: Ranking) -
     epoch ms, `width` the console's in characters.
     """
     rows = ranking.rows(now)
-    changes = newest_changes(row.model for row in rows)
+    changes = newest_changes((row.model for row in rows), state)
     read = []
     if state.since is not None:
         read.append(Text(f"read since {console.moment(state.since, now)}", style="dim"))
@@ -313,6 +312,25 @@ def change_line(change: AlarmGroup | ShownIncident, now: int, width: int, subjec
     heard = "-" if change.untimed else console.age(now - change.time)
     line = Text("  ".join([f"{heard:>4}", *([subject] if subject else []), alarms, *details]))
     line.stylize("yellow" if is_recent(change, now) else "")
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def incident_line(incident: ShownIncident, now: int, width: int, subject: str = "") -> Text:
+    """Return an incident as one line: the name `subject`, its levels, start, status, id, and causes."""
+    message = incident.message
+    segment_words = [] if message.segment is None else [printable(message.segment)]
+    point = message.change_point
+    began = f"outcome {point['outcome']:,}" if message.untimed else console.moment(point["ts"], now)
+    details = [
+        f"{status.levels_in_words(message)} since {began}",
+        f"{status.standing_in_words(message)} ({printable(message.id[: status.ID])})",
+        *segment_words,
+        ", ".join(map(status.cause_in_words, message.causes[:2])),
+        console.counted(message.alarm_count, "alarm"),
+    ]
+    line = Text("  ".join(["", *([subject] if subject else []), *details]))
+    line.stylize("yellow" if message.status == OPEN else "")
     line.truncate(width, overflow="ellipsis")
     return line
 
@@ -382,15 +400,17 @@ key records by stream with murmur2'
     )
 
 
-def shown_changes(model: ModelState) -> list[AlarmGroup | ShownIncident]:
+def shown_changes(model: ModelState, state: NewestMessages) -> list[AlarmGroup | ShownIncident]:
     """Return a model's current incidents, and the changes whose alarms belong to no current incident."""
-    incidents = model.incidents.newest_first()
+    incidents = state.incidents.unended_of(*model.key)
     changes = model.changes.newest_first()
     uncovered = [change for change in changes if not any(incident.covers(change) for incident in incidents)]
     return [*incidents, *uncovered]
 
 
-def newest_changes(models: Iterable[ModelState]) -> list[tuple[AlarmGroup | ShownIncident, ModelState]]:
+def newest_changes(
+    models: Iterable[ModelState], state: NewestMessages
+) -> list[tuple[AlarmGroup | ShownIncident, ModelState]]:
     """Return all changes with their models, the newest first."""
-    changes = [(change, model) for model in models for change in shown_changes(model)]
+    changes = [(change, model) for model in models for change in shown_changes(model, state)]
     return sorted(changes, key=lambda entry: -entry[0].time)

@@ -1,17 +1,14 @@
-"""Read output messages: topics from near their ends, without changing anything, and lines of files."""
+"""Read output topics from near their ends, without changing anything."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from time import monotonic
-from typing import NamedTuple
 
-import msgspec
 from confluent_kafka import KafkaError, Message, TopicPartition
 from prequential.topics import admin, clients, permissions, reading, specs
 from prequential.topics.errors import WorkError
-from prequential.topics.foreign_json import Unreadable, reader
-from prequential.views.state.readings import ABSENT
+from prequential.views.state.output_records import OutputRecord
 
 #: librdkafka requires the name of a group, although assigned partitions need none.
 _GROUP = "prequential-watch"
@@ -31,16 +28,6 @@ _FETCH_BYTES = 1 << 20
 
 #: Seconds without any answer after which reading to the end is given up.
 _SILENCE_SECONDS = 30.0
-
-
-class OutputRecord(NamedTuple):
-    """A record of an output topic: the topic's name without prefix, and Kafka's time (epoch ms)."""
-
-    topic: str
-    value: bytes | None
-    time: int
-    #: The header of that name, which has the settings behind the message's digest.
-    settings: bytes | None = None
 
 
 class Tail:
@@ -183,48 +170,3 @@ class Tail:
 
     def _note(self, error: KafkaError) -> None:
         self.trouble = error.str()
-
-
-class Kind(msgspec.Struct, gc=False):
-    """The fields that identify a message's topic, and its time (epoch ms)."""
-
-    ts: int = 0
-    detector: str | None = None
-    against: str | None = None
-    status: str | None = None
-    measures: msgspec.Raw = ABSENT
-
-
-_decode = reader(Kind)
-
-
-def record_of(value: bytes) -> OutputRecord:
-    """Return a message as a record of its topic; raises Unreadable if it is no message.
-
-    >>> record_of(b'{"ts": 7, "detector": "adwin"}').topic, record_of(b'{"ts": 7, "measures": {}}').topic
-    ('drift-alarms', 'metrics')
-    """
-    kind = _decode(value)
-    for topic, is_there in (
-        (specs.COMPARISONS, kind.against is not None),
-        (specs.METRICS, kind.measures is not ABSENT),
-        (specs.DRIFT_ALARMS, kind.detector is not None),
-        (specs.INCIDENTS, kind.status is not None),
-    ):
-        if is_there:
-            return OutputRecord(topic, value, kind.ts)
-    raise Unreadable("neither metrics, nor a comparison, an alarm or an incident")
-
-
-def records_of(path: str, lines: Iterable[bytes]) -> Iterator[OutputRecord]:
-    """Yield the messages of a file, which may belong to several topics; blank lines are skipped.
-
-    Raises WorkError, which names the line, if a line is no message.
-    """
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                yield record_of(line)
-            except Unreadable as error:
-                name = "standard input" if path == "-" else path
-                raise WorkError(f"{name}, line {number}: {error}: expected a message of `replay`") from error

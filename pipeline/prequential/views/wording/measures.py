@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 from prequential.engine.measures.declaration import CLASSIFICATION, MULTILABEL, REGRESSION, Reference
@@ -23,6 +23,15 @@ COMPARED = tuple(dict.fromkeys((
     "accuracy", "mae", "error", "rmse", "mse", "kappa", "f1", "log_loss", "r2",
     *(name for name, definition in MEASURES.items() if definition.quality),
 )))  # fmt: skip
+
+
+def main_measure(measures: Container[str]) -> str | None:
+    """Return the measure by which models are compared, of those that one has; None without any.
+
+    >>> main_measure({"kappa": 0.6, "accuracy": 0.8}), main_measure({})
+    ('accuracy', None)
+    """
+    return next((name for name in COMPARED if name in measures), None)
 
 
 class BaselineReference(NamedTuple):

@@ -210,25 +210,6 @@ def sentence(message: Incident) -> str:
     )
 
 
-class NewestIncidents:
-    """The newest message about each incident, by the order in which they opened."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, Incident] = {}
-
-    def add(self, message: Incident) -> None:
-        """Store a message; ignore one that is older than the stored one."""
-        stored = self._known.get(message.id)
-        if stored is None or stored.revision <= message.revision:
-            self._known[message.id] = message
-
-    def __iter__(self) -> Iterator[Incident]:
-        return iter(self._known.values())
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-
 #: Models that are named.
 _MOST_NAMED = 10
 

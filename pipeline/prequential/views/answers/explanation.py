@@ -7,13 +7,21 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
-from prequential.configuration.settings.stages import PERIOD
 from prequential.topics.dead_letters import clock
 from prequential.topics.errors import WorkError, printable
-from prequential.topics.foreign_json import Unreadable, converted, reader
-from prequential.topics.marks import IncidentMark, IncidentMarks
-from prequential.topics.outputs import Alarm, Incident, Metrics
+from prequential.topics.foreign_json import Unreadable
+from prequential.topics.outputs import Incident
+from prequential.views.state.newest import (
+    ModelKey,
+    ModelState,
+    NewestMessages,
+    StreamPartition,
+    newest_period,
+)
+from prequential.views.state.output_records import record_of
+from prequential.views.state.readings import Notice
 from prequential.views.wording import expected, measures, status
+from prequential.views.wording.evidence import named_evidence
 
 #: Incidents that are named if the requested one does not exist.
 _NAMED = 5
@@ -24,97 +32,26 @@ _TITLE = 14
 #: Hex digits of an incident's id that identify it.
 _ID = re.compile("[0-9a-f]{4,32}")
 
-#: Kind of a message, by a field that no other kind has.
-_SORTS: dict[str, Any] = {"mark": IncidentMark, "revision": Incident, "detector": Alarm, "estimator": Metrics}
 
-
-_fields_of = reader(dict[str, Any])
-
-
-class _Period(msgspec.Struct):
-    """The fields of `period` that are printed."""
-
-    start: int
-    end: int
-    labelled_share: float
-
-
-class _PeriodRecord(msgspec.Struct):
-    finals: int
-    mean_error: float | None = None
-    coverage: float | None = None
-    labelled_so_far: float | None = None
-    last_final: float | None = None
-    lost_to: str | None = None
-
-
-class _Estimate(msgspec.Struct):
-    value: float
-    interval: tuple[float, float] | None = None
-    record: _PeriodRecord | None = None
-
-
-class _Expected(msgspec.Struct):
-    """The fields of `expected` that are printed."""
-
-    measures: dict[str, _Estimate]
-    maturity: float | None = None
-
-
-class ExplainingMessages:
-    """Messages that explain: all incidents and alarms, and the newest metrics of each sequence.
-
-    `periods` has by stream and model the newest whole period that is estimated.
-    """
+class ExplainingMessages(NewestMessages):
+    """The newest messages, with all incidents, and all alarms by their ids."""
 
     def __init__(self) -> None:
-        self.incidents = status.NewestIncidents()
-        self.marks = IncidentMarks()
-        self.alarms: dict[str, Alarm] = {}
-        self.metrics: dict[tuple[str, str, str], Metrics] = {}
-        self.periods: dict[tuple[str, str], expected.ExpectedPeriod] = {}
-        self.unreadable = 0
+        super().__init__(most_incidents=None)
+        self.alarms: dict[str, Notice] = {}
 
     def add(self, value: bytes) -> None:
-        """Store a message of any kind; ignore comparisons and dead letters."""
+        """Store a message of any topic; ignore dead letters."""
         try:
-            fields = _fields_of(value)
-            sort = next((sort for name, sort in _SORTS.items() if name in fields), None)
-            if sort is None or "against" in fields:
-                return
-            self.put(converted(fields, sort))
+            record = record_of(value)
         except Unreadable:
             self.unreadable += 1
-
-    def put(self, message: object) -> None:
-        """Store a decoded message; ignore one that explains nothing."""
-        if isinstance(message, Incident):
-            self.incidents.add(message)
-        elif isinstance(message, Alarm):
-            self.alarms[message.id] = message
-        elif isinstance(message, IncidentMark):
-            self.marks.add(message)
-        elif isinstance(message, Metrics) and message.segment is None and message.stage != PERIOD:
-            key = message.stream, message.model, f"{message.stage} {message.estimator}"
-            self.metrics[key] = message
-        elif isinstance(message, Metrics) and message.segment is None:
-            self._put_period(message)
-
-    def _put_period(self, message: Metrics) -> None:
-        """Store a message about a whole period that is estimated, if it is the newest one of its model."""
-        if not isinstance(message.period, dict) or not isinstance(message.expected, dict):
             return
-        period, estimates = converted(message.period, _Period), converted(message.expected, _Expected)
-        if estimates.maturity is None:
-            return
-        key = message.stream, message.model
-        if key not in self.periods or self.periods[key].start <= period.start:
-            whole = expected.expected_period(
-                period.start, period.end, period.labelled_share, message.measures,
-                message.expected["measures"],
-            )  # fmt: skip
-            if whole is not None:
-                self.periods[key] = whole
+        if record is not None:
+            self.update(*record)
+
+    def _alarmed(self, model: ModelState, alarm: Notice) -> None:
+        self.alarms[alarm.id] = alarm
 
     def newest(self) -> list[Incident]:
         """Return the newest message about each incident, in the order in which they opened."""
@@ -171,13 +108,11 @@ def explain(messages: ExplainingMessages, incident: Incident) -> Iterator[str]:
     yield from _titled("since", _since(incident))
     yield from _titled("how bad", _how_bad(messages, incident))
     yield from _titled("expected", _expected(messages, incident))
-    causes = (_named_evidence(cause, untimed=bool(incident.untimed)) for cause in incident.causes)
+    causes = (named_evidence(cause, untimed=bool(incident.untimed)) for cause in incident.causes)
     yield from _titled("what changed", (*causes, *_compared(incident)))
     incidents = messages.newest()
-    models = {
-        other_incident.model for other_incident in incidents if other_incident.stream == incident.stream
-    }
-    models |= {model for stream, model, _ in messages.metrics if stream == incident.stream}
+    stream_partition = StreamPartition(incident.stream, incident.partition)
+    models = {key.model for key in messages.models if key.stream_partition == stream_partition}
     yield from _titled("other models", status.in_words(incident, incidents, models))
     yield from _titled("baselines", _baselines(incident))
     yield from _titled("noise", [status.noise_sentence(incident)])
@@ -187,9 +122,11 @@ def explain(messages: ExplainingMessages, incident: Incident) -> Iterator[str]:
 
 
 def _expected(messages: ExplainingMessages, incident: Incident) -> Iterator[str]:
-    """Yield what the model's newest whole period is expected to be, and which answer has been best so far."""
-    period = messages.periods.get((incident.stream, incident.model))
-    yield from expected.in_words(period, None, untimed=bool(incident.untimed))
+    """Yield what the model's newest whole period is, or is expected to be, and the best answer so far."""
+    model = messages.models.get(ModelKey(incident.stream, incident.model, incident.partition))
+    yield from expected.in_words(
+        None if model is None else newest_period(model), None, untimed=bool(incident.untimed)
+    )
 
 
 def _titled(title: str, lines: Iterable[str]) -> Iterator[str]:
@@ -244,14 +181,18 @@ def _how_bad(messages: ExplainingMessages, incident: Incident) -> Iterator[str]:
         back = incident.recovered
         moment_text = "" if incident.untimed else f", {clock(back['ts'])}"
         yield f"back within its earlier interval since outcome {back['outcome']:,}{moment_text}"
-    for (stream, model, sequence), reading in sorted(messages.metrics.items()):
-        if (stream, model) == (incident.stream, incident.model) and sequence.startswith(f"{incident.stage} "):
-            name = next((name for name in measures.COMPARED if name in reading.measures), None)
-            if name is not None:
-                moment_text = f"outcome {reading.outcomes:,}" if reading.untimed else clock(reading.ts)
-                value = reading.measures[name]
-                shown = f"{100 * value:.1f}%" if name == "accuracy" else f"{value:.4g}"
-                yield f"{name} now, {reading.estimator}: {shown} ({moment_text})"
+    model = messages.models.get(ModelKey(incident.stream, incident.model, incident.partition))
+    sequences = {} if model is None else model.sequences
+    for sequence in sorted(sequences, key=lambda sequence: sequence.estimator):
+        if (sequence.segment, sequence.stage) != (None, incident.stage):
+            continue
+        reading = messages.reading(sequences[sequence])
+        name = None if reading is None else measures.main_measure(reading.measures)
+        if reading is not None and name is not None:
+            moment_text = f"outcome {reading.outcomes:,}" if reading.untimed else clock(reading.ts)
+            value = reading.measures[name]
+            shown = f"{100 * value:.1f}%" if name == "accuracy" else f"{value:.4g}"
+            yield f"{name} now, {sequence.estimator}: {shown} ({moment_text})"
 
 
 def _level(side: dict[str, Any], incident: Incident) -> str:
@@ -266,64 +207,6 @@ def _shown(value: float | None, incident: Incident) -> str:
     if value is None:
         return "-"
     return f"{100 * value:.1f}%" if status.is_share(incident) else f"{value:.3g}"
-
-
-def evidence(cause: dict[str, Any], *, untimed: bool = False) -> str:
-    """Return a cause, and the change behind it.
-
-    >>> evidence({"cause": "class_ratio", "share": 0.9, "class": "b", "before": 0.1, "after": 0.5})
-    'more of class b: 10% → 50% (90%), errors within classes unchanged'
-    >>> evidence({"cause": "selection", "share": 0.8, "segment": "region=eu", "before": 0.7, "after": 0.2})
-    'which predictions get labels (80%): of segment region=eu from 70% to 20%'
-    >>> evidence({"cause": "segment", "share": 0.9, "segment": "region=us", "before": 0.2, "after": 0.7})
-    'segment region=us (90%): from 20% to 70%'
-    >>> evidence({"cause": "inputs", "share": 0.9, "confidence": {"before": 0.95, "after": 0.8}})
-    'other inputs (90%): mean confidence from 95% to 80%'
-    >>> evidence({"cause": "concept", "share": 0.6, "since": {"outcome": 2501, "ts": 0}})
-    'concept (60%), since outcome 2,501, labels of 1970-01-01T00:00:00Z'
-    """
-    return f"{status.cause_in_words(cause)}{evidence_details(cause, untimed=untimed)}"
-
-
-def evidence_details(cause: dict[str, Any], *, untimed: bool = False) -> str:
-    """Return the change behind a cause, without its name and its share; "" if nothing more is known.
-
-    >>> evidence_details({"cause": "segment", "segment": "region=us", "before": 0.2, "after": 0.7})
-    ': from 20% to 70%'
-    """
-    sentence = ""
-    if cause["cause"] != "class_ratio" and "before" in cause and "after" in cause:
-        subject = "".join(
-            f"of {kind} {printable(str(cause[kind]))} "
-            for kind in ("class", "segment")
-            if kind in cause and f"{kind}_share" not in cause and cause["cause"] != kind
-        )
-        sentence += f": {subject}from {100 * cause['before']:.0f}% to {100 * cause['after']:.0f}%"
-    if "confidence" in cause:
-        sure = cause["confidence"]
-        sentence += f": mean confidence from {100 * sure['before']:.0f}% to {100 * sure['after']:.0f}%"
-    if "other_models" in cause:
-        other_models = cause["other_models"]
-        sentence += f"; of {other_models['models']} other models {other_models['worse']} got worse at once"
-    if "since" in cause:
-        sentence += f", since outcome {cause['since']['outcome']:,}"
-        sentence += "" if untimed else f", labels of {clock(cause['since']['ts'])}"
-    for name in ("segment", "class"):
-        if f"{name}_share" in cause:
-            sentence += f"; {100 * cause[f'{name}_share']:.0f}% of it in {name} {printable(str(cause[name]))}"
-    return sentence
-
-
-def _named_evidence(cause: dict[str, Any], *, untimed: bool) -> str:
-    """Return a cause under the name that it has in messages and in the documentation.
-
-    >>> _named_evidence({"cause": "inputs", "share": 0.9}, untimed=False)
-    'inputs: other inputs (90%)'
-    >>> _named_evidence({"cause": "concept", "share": 0.6}, untimed=False)
-    'concept (60%)'
-    """
-    details = evidence(cause, untimed=untimed)
-    return details if details.startswith(f"{cause['cause']} (") else f"{cause['cause']}: {details}"
 
 
 def _compared(incident: Incident) -> Iterator[str]:
