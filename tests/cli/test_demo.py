@@ -42,7 +42,6 @@ from prequential.demo.stream import (
 from prequential.demo.worker import Readings
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
-from prequential.topics.outputs import Incident
 from prequential.views.wording.console import say
 from rich.console import Console
 
@@ -237,7 +236,7 @@ def test_the_summary_says_which_model_is_better() -> None:
         for estimator, difference in (("all", 0.031), ("window:1000", 0.5)):
             about = {"stream": stream, "stage": stage, "estimator": estimator}
             message = comparison(measures={"difference": difference}, **about)
-            assert board.update("comparisons", message.value) is None
+            board.update("comparisons", message.value)
     _, line = compared(board, server)
     assert line == (
         "  final: tree beats nb over the whole run: "
@@ -248,8 +247,8 @@ def test_the_summary_says_which_model_is_better() -> None:
 def test_what_is_printed_plainly_has_no_line_end_within_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     server = ModelServer(PLAN, {"nb": Parrot()})  # type: ignore[dict-item]
     board = DemoBoard(STREAM)
-    shown = board.update("incidents", incident(stream=STREAM).value)
-    assert isinstance(shown, Incident)
+    board.update("incidents", incident(stream=STREAM).value)
+    [shown] = board.incidents
     lines = incident_lines(shown, server)
     assert lines[0].startswith("INCIDENT open: nb, ")
     assert lines[1] == "  from outcome 4,800: segment country=fr (70%), concept (30%); 1 alarm"

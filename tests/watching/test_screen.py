@@ -7,8 +7,13 @@ import pty
 import re
 import termios
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import Objective, StreamConfig
+from prequential.views.dashboard.overview import Overview
+from prequential.views.state.history import History
 from prequential.views.state.newest import NewestMessages
 from prequential.views.state.ranking import Choice, Ranking
 from prequential.views.watching import screen
@@ -100,9 +105,9 @@ class TestOverview:
         assert lines[1] == "final, window:1000   worst first   1 of 12"
 
     def test_short_names_are_whole_and_leave_room_for_measures(self) -> None:
-        measures = {"accuracy": 0.81, "kappa": 0.6, "kappa_per": -0.3, "kappa_plus": 0.25}
+        measures = {"accuracy": 0.81, "kappa": 0.6, "kappa_per": 0.3, "kappa_plus": 0.25}
         state = state_of(metrics(measures=measures))
-        for width, seen in ((60, ["0.810", "0.600"]), (80, ["0.810", "0.600", "-0.300", "0.250"])):
+        for width, seen in ((60, ["0.810", "0.600"]), (80, ["0.810", "0.600", "0.300", "0.250"])):
             [row] = rows(Terminal(state, width=width).lines)
             assert row.split() == ["elec2", "nb", *seen, "45,312", "0s"]
 
@@ -200,7 +205,7 @@ class TestOverview:
         assert "kappa" not in "".join(terminal.lines)
 
     def test_once_on_a_terminal_shows_all_rows(self) -> None:
-        values = [metrics(stream=f"s{i}") for i in range(100)]
+        values = [metrics(stream=f"s{i}", measures={"accuracy": 0.81}) for i in range(100)]
         state = state_of(*values, alarm(stream="s7"))
         console = Console(width=80)
         with console.capture() as said:
@@ -213,11 +218,37 @@ class TestOverview:
 
     def test_once_ends_with_what_matters(self) -> None:
         """The models that need attention are named in the last line, wherever they are in the table."""
-        state = state_of(*(metrics(stream=f"s{i}") for i in range(50)), incident(stream="s7"))
+        values = [metrics(stream=f"s{i}", measures={"accuracy": 0.81}) for i in range(50)]
+        state = state_of(*values, incident(stream="s7"))
         console = Console(width=80)
         with console.capture() as said:
             console.print(Group(*whole_table(state, LABELLED, 80, Ranking(state))))
         assert said.get().splitlines()[-1] == "1 of 50 models needs attention: s7/nb is worse"
+
+    @pytest.mark.parametrize(
+        ("changed", "least", "words"),
+        [
+            ({"measures": {"accuracy": 0.81, "kappa_per": -0.3}}, 0.5, "is below a baseline"),
+            ({"measures": {"accuracy": 0.81}}, 0.9, "misses its objective"),
+            ({"outcomes": 0, "measures": {}, "ts": LABELLED - 86_400_000}, 0.5, "has no labels"),
+        ],
+    )
+    def test_the_models_that_need_attention_are_those_of_the_dashboard(
+        self, changed: dict[str, Any], least: float, words: str
+    ) -> None:
+        config = Config(defaults=StreamConfig(objective=Objective({"accuracy": least})))
+        state, history = NewestMessages(config=config), History(config)
+        for known in (state, history):
+            known.update("metrics", metrics(**changed), LABELLED)
+        now = LABELLED + 40_000_000 * (words == "has no labels")
+        console = Console(width=100)
+        with console.capture() as said:
+            console.print(Group(*whole_table(state, now, 100, Ranking(state))))
+        lines = said.get().splitlines()
+        page = Overview(history, live=True).page(Choice(), now)
+        [need] = page["needs"]
+        assert lines[-1] == f"{page['heading']}: elec2/nb {words}"
+        assert lines[1].rstrip().endswith(need["status"]["word"])
 
     def test_baselines_are_last(self) -> None:
         state = state_of(metrics(model="@persistent", measures={"accuracy": 0.1}), metrics())

@@ -24,9 +24,10 @@ from prequential.demo.source import EMIT_OUTCOMES, DemoStream, Feed
 from prequential.demo.stream import ModelServer, StreamPlan, build_models
 from prequential.demo.worker import DemoWorker, scrape
 from prequential.runtime.program import stop_signals
-from prequential.topics import admin, clients, outputs, specs
+from prequential.topics import admin, clients, specs
 from prequential.topics.errors import UsageError, WorkError
 from prequential.views.dashboard.server import Page
+from prequential.views.state.newest import TOPICS
 from prequential.views.watching.tail import Tail
 from prequential.views.wording.console import Console, is_read, say
 from rich.live import Live
@@ -210,7 +211,7 @@ def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Ses
     page.notice = None
     say(f"the worker's metrics: {worker.base}/metrics")
     say(f"to watch from another terminal: {_watch(kafka)}")
-    tail = stack.enter_context(closing(Tail(kafka, screen.TOPICS, from_beginning=True)))
+    tail = stack.enter_context(closing(Tail(kafka, TOPICS, from_beginning=True)))
     feed = Feed(source, kafka)
     stack.callback(feed.stop)
     return _Session(feed, tail, worker, broker)
@@ -273,11 +274,11 @@ class _Session:
         next_line = 0.0
         shown_drift = ""
         shown: dict[str, tuple[str, Any]] = {}
-        for incidents in self._moments(_LAST_SECONDS):
+        for _ in self._moments(_LAST_SECONDS):
             if (now_drift := screen.drift(self._source)) != shown_drift:
                 shown_drift = now_drift
                 say(shown_drift)
-            for incident in incidents:
+            for incident in self._board.incidents:
                 state = incident.status, incident.change_point["outcome"]
                 if shown.get(incident.id) != state:  # its size and causes change all the time
                     shown[incident.id] = state
@@ -291,8 +292,8 @@ class _Session:
             if not is_read():
                 return
 
-    def _moments(self, last: float) -> Iterator[list[outputs.Incident]]:
-        """Yield the states over time, with the messages about incidents between them.
+    def _moments(self, last: float) -> Iterator[None]:
+        """Yield whenever the board may have changed.
 
         Ends when the stream has ended and its last outcomes have arrived, or after `last` more seconds.
         Raises WorkError if another part has stopped unexpectedly.
@@ -300,7 +301,8 @@ class _Session:
         next_reading = 0.0
         deadline = None
         while True:
-            messages = [self._board.update(record.topic, record.value) for record in self._tail.take()]
+            for record in self._tail.take():
+                self._board.update(*record)
             now = time.monotonic()
             if not self._feed.running:
                 deadline = deadline or now + last
@@ -314,7 +316,7 @@ class _Session:
             self._worker.check()
             if self._feed.error is not None:
                 raise self._feed.error
-            yield [message for message in messages if message is not None]
+            yield
             if over:
                 return
 

@@ -35,9 +35,10 @@ the worst first. Baselines come last.
   /             only streams and models whose names contain what you type
   q             quit
 
-heard     time since its newest message; models with no messages since the
+newest    time since its newest message; models with no messages since the
           time on line 2 are not listed
-alarm     time since its newest alarm, of the model or of a segment
+status    why a model needs attention, as on the dashboard; or the time since
+          its newest alarm, of the model or of a segment
 MODEL*    has no data for the selected stage or estimator; the closest one is shown
 STREAM[2] the stream's records are in several partitions, which are evaluated
           separately: this is partition 2"""
@@ -91,8 +92,9 @@ def run(args: argparse.Namespace) -> int:
     if args.sort not in (None, *NAMES, *OTHER_WAYS):
         ways = ", ".join(OTHER_WAYS)
         raise UsageError(f"--sort is {args.sort!r}: expected a measure, such as kappa, or {ways}")
-    kafka, optional = load(args).kafka, (specs.INCIDENTS,)
-    state = NewestMessages(args.stream, args.model)
+    config, optional = load(args), (specs.INCIDENTS,)
+    kafka = config.kafka
+    state = NewestMessages(args.stream, args.model, config)
     choice = Choice(args.stage, args.estimator, args.sort)
     console = Console()
     live = console.is_terminal and not console.is_dumb_terminal

@@ -9,10 +9,9 @@ from prequential.demo.source import EMIT_OUTCOMES, DemoStream, Feed
 from prequential.demo.stream import RATIO
 from prequential.demo.worker import Readings
 from prequential.offline.replay.text import ModelRow, models_table, number, print_wide, with_courses
-from prequential.topics.foreign_json import reader
-from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
-from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
-from prequential.views.state.incidents import IncidentLog
+from prequential.topics.outputs import Incident
+from prequential.views.state.newest import ModelState, NewestMessages, NewestReading, SequenceName
+from prequential.views.state.readings import Heading, Notice, Reading
 from prequential.views.wording import comparing, comparison_report, measures, status
 from prequential.views.wording.console import Console, counted, duration
 from rich.console import Group
@@ -25,53 +24,31 @@ RECENT = f"window:{LATEST}"
 
 STAGES = ("initial", "final")
 
-#: The topics that are read.
-TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS, INCIDENTS)
 
-_decode_metrics = reader(Metrics)
-_decode_comparison = reader(Comparison)
-_decode_alarm = reader(Alarm)
-_decode_incident = reader(Incident)
-
-
-class DemoBoard:
-    """Of a stream: newest metrics of each sequence, how they went, incidents, alarms by their outcomes."""
+class DemoBoard(NewestMessages):
+    """The newest messages about the demo's stream, its alarms by their outcomes, and the models' courses."""
 
     def __init__(self, stream: str) -> None:
-        self._stream = stream
-        self.newest: dict[tuple[str, str, str], Metrics] = {}
+        super().__init__(stream)
         #: By model and stage: recent accuracies, with the numbers of outcomes after which they were.
         self.course: dict[tuple[str, str], list[tuple[int, float]]] = {}
-        self.pairs = comparing.NewestPairs()
-        self.alarms: list[Alarm] = []
-        self.incidents = IncidentLog()
+        self.alarms: list[Notice] = []
         self.readings: Readings | None = None
         self.rate = 0.0
         self._read_at = 0.0
 
-    def update(self, topic: str, value: bytes | None) -> Incident | None:
-        """Take a message of a topic (its name without prefix) in; returns it if it is about an incident."""
-        if topic == COMPARISONS:
-            comparison = _decode_comparison(value or b"")
-            if comparison.stream == self._stream:
-                self.pairs.update(comparison)
-            return None
-        if topic == DRIFT_ALARMS:
-            self.alarms.append(_decode_alarm(value or b""))
-            self.alarms.sort(key=lambda alarm: alarm.outcome)
-            return None
-        if topic == INCIDENTS:
-            incident = _decode_incident(value or b"")
-            self.incidents.add(incident)
-            return incident
-        metrics = _decode_metrics(value or b"")
-        if metrics.stream == self._stream:
-            self.newest[metrics.model, metrics.stage, metrics.estimator] = metrics
-            accuracy = metrics.measures.get("accuracy")
-            if metrics.estimator == RECENT and accuracy is not None:
-                course = self.course.setdefault((metrics.model, metrics.stage), [])
-                course.append((metrics.outcomes, accuracy))
-        return None
+    def _noted(
+        self, model: ModelState, sequence: SequenceName, newest: NewestReading, heading: Heading
+    ) -> None:
+        if sequence.estimator != RECENT or (reading := self.reading(newest)) is None:
+            return
+        if (accuracy := reading.measures.get("accuracy")) is not None:
+            course = self.course.setdefault((model.key.model, sequence.stage), [])
+            course.append((reading.outcomes, accuracy))
+
+    def _alarmed(self, model: ModelState, alarm: Notice) -> None:
+        self.alarms.append(alarm)
+        self.alarms.sort(key=lambda raised: raised.outcome)
 
     def read(self, readings: Readings | None, now: float) -> None:
         """Take a reading of the endpoint in; `now` is in seconds of any clock."""
@@ -82,20 +59,25 @@ class DemoBoard:
         self.readings, self._read_at = readings, now
 
     @property
-    def models(self) -> list[str]:
+    def model_names(self) -> list[str]:
         """The models that have metrics, in order of their names."""
-        return sorted({model for model, _, _ in self.newest})
+        return sorted({key.model for key, model in self.models.items() if model.sequences})
 
     @property
     def outcomes(self) -> int:
         """Outcomes that all models have had, as far as the messages tell; 0 before the first."""
-        newest = [message.outcomes for message in self.newest.values() if message.estimator == RECENT]
+        newest = [
+            newest.outcomes or 0
+            for model in self.models.values()
+            for sequence, newest in model.sequences.items()
+            if sequence.estimator == RECENT
+        ]
         return min(newest, default=0)
 
     def same(self, model: str, stage: str) -> list[str]:
         """Stages of a model that are the same as one up to now."""
-        metrics = self.newest.get((model, stage, RECENT))
-        return [] if metrics is None else metrics.same or []
+        reading = self._reading(model, stage, RECENT)
+        return [] if reading is None else list(reading.same)
 
     def stages(self, model: str) -> list[str]:
         """Those that are shown of a model: not what is the same as another one."""
@@ -104,18 +86,25 @@ class DemoBoard:
 
     def measure(self, model: str, stage: str, estimator: str, name: str) -> float | None:
         """A measure's newest value of a model, a stage and an estimator; None if it has none."""
-        metrics = self.newest.get((model, stage, estimator))
-        return None if metrics is None else metrics.measures.get(name)
+        reading = self._reading(model, stage, estimator)
+        return None if reading is None else reading.measures.get(name)
 
-    def since(self, model: str, stage: str, outcome: int | None) -> float | None:
+    def _reading(self, model: str, stage: str, estimator: str) -> Reading | None:
+        sequence = SequenceName(None, stage, estimator)
+        candidates = (
+            state.sequences.get(sequence) for key, state in self.models.items() if key.model == model
+        )
+        return self.reading(next((newest for newest in candidates if newest is not None), None))
+
+    def accuracy_from(self, model: str, stage: str, outcome: int | None) -> float | None:
         """Accuracy in the first `LATEST` outcomes none of which is before `outcome`; None without them.
 
         Only messages after so many outcomes count: those of the clock differ from run to run.
 
         >>> board = DemoBoard("demo")
         >>> board.course["nb", "final"] = [(1700, 0.9), (1790, 0.8), (1800, 0.7)]
-        >>> board.since("nb", "final", 701), board.since("nb", "final", 702), board.since("nb", "final", 802)
-        (0.9, 0.7, None)
+        >>> [board.accuracy_from("nb", "final", outcome) for outcome in (701, 702, 802)]
+        [0.9, 0.7, None]
         """
         if outcome is None:
             return None
@@ -133,9 +122,11 @@ class DemoBoard:
         return sum(self._counts(name).values())
 
     def _counts(self, name: str) -> dict[str, int]:
-        counts = dict.fromkeys(self.models, 0)
-        for (model, _, _), message in self.newest.items():
-            counts[model] = max(counts[model], message.counts.get(name, 0))
+        counts = dict.fromkeys(self.model_names, 0)
+        for key, model in self.models.items():
+            for newest in model.sequences.values():
+                if (reading := self.reading(newest)) is not None:
+                    counts[key.model] = max(counts[key.model], reading.counts.get(name, 0))
         return counts
 
 
@@ -152,7 +143,7 @@ def read_snapshot(board: DemoBoard, feed: Feed, console: Console) -> Group:
     lines = filter(None, (progress(board, feed), drift(source)))
     parts: list[Text | Table] = [
         *map(Text, lines),
-        table(board, source, console) if board.newest else Text("waiting for the first labels"),
+        table(board, source, console) if board.model_names else Text("waiting for the first labels"),
     ]
     for incident in list(board.incidents)[-_INCIDENTS:]:
         parts += [
@@ -166,12 +157,12 @@ def table(board: DemoBoard, source: DemoStream, console: Console) -> Table:
     """The models: accuracy in the whole run and after the drift, and recent measures."""
     drifts = source.drift is not None
     rows = []
-    for model in board.models:
+    for model in board.model_names:
         stages = board.stages(model)
         for stage in stages:
             values = [board.measure(model, stage, comparing.WHOLE, "accuracy")]
             if drifts:
-                values.append(board.since(model, stage, source.drift_outcome))
+                values.append(board.accuracy_from(model, stage, source.drift_outcome))
             values += [
                 board.measure(model, stage, RECENT, name) for name in ("accuracy", "kappa", "kappa_per")
             ]
@@ -185,7 +176,7 @@ def table(board: DemoBoard, source: DemoStream, console: Console) -> Table:
     return models_table(
         rows, ("model", "stage"), tuple(headings), "accuracy over time" if with_courses(console) else None,
         title=f"after {board.outcomes:,} outcomes; {at_drift}latest: the last {LATEST:,}",
-        caption=measures.caption_of_stages(board.same(model, STAGES[-1]) for model in board.models)
+        caption=measures.caption_of_stages(board.same(model, STAGES[-1]) for model in board.model_names)
         + "kappa_per: gain over repeating the latest label known at the prediction; "
         "below 0: a loss",
     )  # fmt: skip
@@ -232,12 +223,12 @@ def recent_lines(board: DemoBoard) -> list[str]:
     >>> recent_lines(DemoBoard("demo"))
     ['no outcomes yet']
     """
-    if not board.newest:
+    if not board.model_names:
         return ["no outcomes yet"]
     lines = []
     for stage in STAGES:
         shown = [
-            f"{model} {number(value).plain}" for model in board.models
+            f"{model} {number(value).plain}" for model in board.model_names
             if (value := board.measure(model, stage, RECENT, "accuracy")) is not None
         ]  # fmt: skip
         if shown:
@@ -257,7 +248,7 @@ def incident_lines(incident: Incident, source: DemoStream) -> list[str]:
     ]
 
 
-def signal_name(alarm: Alarm) -> str:
+def signal_name(alarm: Notice) -> str:
     """What was watched, in words where the signal's name is a formula."""
     return "recent/older error" if alarm.signal == RATIO else alarm.signal
 
@@ -307,7 +298,7 @@ def worth(board: DemoBoard, source: DemoStream) -> list[str]:
                 f"{model}: accuracy {initial:.3f} initial, {final:.3f} final: "
                 f"predicting again before the label added {_gain(initial, final)}"
             )
-        initial, final = (board.since(model, stage, source.drift_outcome) for stage in STAGES)
+        initial, final = (board.accuracy_from(model, stage, source.drift_outcome) for stage in STAGES)
         if initial is not None and final is not None:
             later.append(f"{_gain(initial, final)} to {model}")
     if later:
@@ -317,7 +308,7 @@ def worth(board: DemoBoard, source: DemoStream) -> list[str]:
 
 def compared(board: DemoBoard, source: DemoStream) -> list[str]:
     """Return lines about pairs: which model is better, by how much, by which verdict, and since when."""
-    return list(comparison_report.report(board.pairs.newest()))
+    return list(comparison_report.report(board.all_pairs()))
 
 
 def _gain(initial: float, final: float) -> str:

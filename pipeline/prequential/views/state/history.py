@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from prequential.configuration.settings.model import Config
 from prequential.topics.foreign_json import Unreadable
-from prequential.topics.outputs import Comparison, Incident
+from prequential.topics.outputs import Comparison
 from prequential.views.state import readings
 from prequential.views.state.configurations import Configurations
 from prequential.views.state.newest import (
@@ -87,8 +87,7 @@ class History(NewestMessages):
     def __init__(
         self, config: Config | None = None, window: int | None = None, capacity: Capacity | None = None
     ) -> None:
-        super().__init__()
-        self.config = config if config is not None else Config()
+        super().__init__(config=config)
         self.window = window
         self.past: dict[ModelKey, Past] = {}
         self.configurations = Configurations(self.config)
@@ -98,14 +97,11 @@ class History(NewestMessages):
         self.recent: dict[PairKey, RecentVerdict] = {}
         self._pairs_of: dict[tuple[str, int], dict[PairKey, None]] = {}
         self._capacity = capacity if capacity is not None else Capacity()
-        #: The newest label time and Kafka time (epoch ms) of all messages.
-        self.newest_ts = 0
+        #: The newest Kafka time (epoch ms) of all messages.
         self.newest_time = 0
         self.pace = Pace()
         #: The number of messages received; a reader with the same number has seen all of them.
         self.version = 0
-        #: The value of `version` at the newest message: by model, and by stream and partition for pairs.
-        self.heard: dict[object, int] = {}
 
     def update(self, topic: str, value: bytes | None, time: int = 0, settings: bytes | None = None) -> bool:
         """Add a message of a topic; the result is that of `NewestMessages.update`.
@@ -143,8 +139,6 @@ class History(NewestMessages):
         if past is None:
             past = self.past[model.key] = Past()
             past.first = heading.ts
-        self.heard[model.key] = self.version
-        self.newest_ts = max(self.newest_ts, heading.ts)
         version = heading.model_version
         if version is not None and not (past.versions and past.versions[-1].name == version):
             since = heading.version_since or heading.outcomes
@@ -179,7 +173,6 @@ class History(NewestMessages):
 
     def _period_said(self, model: ModelState, period_reading: readings.PeriodReading) -> None:
         past = self.past.setdefault(model.key, Past())
-        self.heard[model.key] = self.version
         if past.periods is None:
             past.periods = self._new(PeriodSeries)
         before = past.periods.width
@@ -192,7 +185,6 @@ class History(NewestMessages):
             comparison.stage, comparison.loss,
             comparison.estimator,
         )  # fmt: skip
-        self.heard[comparison.stream, comparison.partition] = self.version
         if comparison.recent:
             recent = RecentVerdict(comparison.recent, comparison.same or [], comparison.provisional or None)
             self.recent[key._replace(estimator="")] = recent
@@ -209,15 +201,9 @@ class History(NewestMessages):
 
     def _alarmed(self, model: ModelState, alarm: readings.Notice) -> None:
         past = self.past.setdefault(model.key, Past())
-        self.heard[model.key] = self.version
-        self.newest_ts = max(self.newest_ts, alarm.ts)
         past.alarms.append(alarm)
         kind = alarm.detector, alarm.signal, (alarm.stage, *alarm.same)
         past.alarm_counts[kind] = past.alarm_counts.get(kind, 0) + 1
-
-    def _incident_said(self, model: ModelState, incident: Incident) -> None:
-        self.heard[model.key] = self.version
-        self.newest_ts = max(self.newest_ts, incident.ts)
 
     def _add(self, series: Series, ts: int, outcomes: int, values: dict[str, float]) -> None:
         before = series.width

@@ -226,7 +226,7 @@ class IncidentLog:
         return incidents
 
     def open_count(self) -> int:
-        """Return the number of open incidents."""
+        """Return how many incidents are open at present."""
         return sum(incident.status == OPEN for incident in self)
 
     def _drop(self, old: Incident) -> None:

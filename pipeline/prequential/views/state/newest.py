@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+from prequential.configuration.settings.model import Config
 from prequential.topics import outputs
 from prequential.topics.foreign_json import Unreadable
 from prequential.topics.marks import IncidentMarks, decode_mark
@@ -302,14 +303,19 @@ class ModelState:
 class NewestMessages:
     """The newest messages of all sequences, pairs and incidents, and alarms grouped by change.
 
-    `stream` and `model` restrict the state to messages about them. At most so many incidents are kept as
-    `most_incidents`; None keeps all.
+    `stream` and `model` restrict the state to messages about them. `config` has objectives, horizons and
+    champions. At most so many incidents are kept as `most_incidents`; None keeps all.
     """
 
     def __init__(
-        self, stream: str | None = None, model: str | None = None, most_incidents: int | None = _INCIDENTS
+        self,
+        stream: str | None = None,
+        model: str | None = None,
+        config: Config | None = None,
+        most_incidents: int | None = _INCIDENTS,
     ) -> None:
         self._stream, self._model = stream, model
+        self.config = config if config is not None else Config()
         self._handlers = {
             METRICS: self._metrics, COMPARISONS: self._comparison, DRIFT_ALARMS: self._alarm,
             INCIDENTS: self._incident, INCIDENT_MARKS: self._mark,
@@ -334,6 +340,10 @@ class NewestMessages:
         #: Measures with a value in a message that was decoded.
         self.measures: set[str] = set()
         self.messages = 0
+        #: The value of `messages` at the newest one: by model, and by stream and partition for pairs.
+        self.heard: dict[object, int] = {}
+        #: The newest label time (epoch ms) of all messages.
+        self.newest_ts = 0
         #: The state lacks models without messages since this time (Kafka's time, epoch ms); None if all was
         #: read.
         self.since: int | None = None
@@ -430,6 +440,10 @@ class NewestMessages:
         pairs = self._pairs.get((stream, partition))
         return [] if pairs is None else pairs.newest()
 
+    def all_pairs(self) -> list[Pair]:
+        """Return the comparisons of all streams, of each in order of their first message."""
+        return [pair for pairs in self._pairs.values() for pair in pairs.newest()]
+
     def _metrics(self, value: bytes, time: int) -> bool:
         heading = readings.decode_heading(value)
         model = self._known(heading.stream, heading.model, heading.partition, time, heading.untimed)
@@ -453,6 +467,7 @@ class NewestMessages:
                 model.generation += 1
             newest.put(value)
             self._note_progress(model, newest, heading, time)
+            self.newest_ts = max(self.newest_ts, heading.ts)
             if newest.same != heading.same:
                 newest.same = heading.same
                 model.generation += 1
@@ -500,6 +515,7 @@ class NewestMessages:
             comparison.against,
         ):
             return False
+        self.heard[comparison.stream, comparison.partition] = self.messages
         self._compared(comparison)
         return self._pairs.setdefault((comparison.stream, comparison.partition), NewestPairs()).update(
             comparison
@@ -510,6 +526,7 @@ class NewestMessages:
         model = self._known(alarm.stream, alarm.model, alarm.partition, time, alarm.untimed)
         if model is None:
             return False
+        self.newest_ts = max(self.newest_ts, alarm.ts)
         model.changes.add(alarm, time)
         self._alarmed(model, alarm)
         return True
@@ -519,8 +536,8 @@ class NewestMessages:
         model = self._known(message.stream, message.model, message.partition, time, bool(message.untimed))
         if model is None:
             return False
+        self.newest_ts = max(self.newest_ts, message.ts)
         self.incidents.add(message, time)
-        self._incident_said(model, message)
         return True
 
     def _mark(self, value: bytes, time: int) -> bool:
@@ -528,7 +545,7 @@ class NewestMessages:
         return True
 
     # Called with each message that is used, so that a subclass can keep more than the newest: metrics and the
-    # settings behind them, periods of prediction time, comparisons, alarms, incidents, ended sequences.
+    # settings behind them, periods of prediction time, comparisons, alarms, ended sequences.
 
     def _made_by(self, heading: readings.Heading, time: int) -> None: ...
     def _noted(
@@ -537,7 +554,6 @@ class NewestMessages:
     def _period_said(self, model: ModelState, period_reading: readings.PeriodReading) -> None: ...
     def _compared(self, comparison: Comparison) -> None: ...
     def _alarmed(self, model: ModelState, alarm: readings.Notice) -> None: ...
-    def _incident_said(self, model: ModelState, incident: Incident) -> None: ...
     def _dropped(self, model: ModelState, gone: list[SequenceName]) -> None: ...
 
     def _known(self, stream: str, name: str, partition: int, time: int, untimed: bool) -> ModelState | None:
@@ -557,6 +573,7 @@ class NewestMessages:
                 if len(partitions) > 1:
                     self.split[stream] = partitions
         model.time = max(model.time, time)
+        self.heard[key] = self.messages
         model.untimed = untimed
         self.untimed |= untimed
         return model

@@ -10,13 +10,13 @@ from prequential.configuration.settings.stages import FINAL
 from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.registry import LESS_IS_BETTER, MEASURES
 from prequential.topics.outputs import Incident
-from prequential.views.state.history import History
 from prequential.views.state.incidents import OPEN, began
 from prequential.views.state.newest import (
     LABELS_STOPPED,
     WORKER_DOWN,
     ModelKey,
     ModelState,
+    NewestMessages,
     StreamPartition,
     coverage_of,
 )
@@ -69,7 +69,7 @@ class Verdicts:
     Verdicts of baselines are not included, because measures relative to baselines show them.
     """
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: NewestMessages) -> None:
         self._history = history
         #: By stream and partition: the version of the history, and by model the pairs with a better one.
         self._known: dict[StreamPartition, WorsePairs] = {}
@@ -126,7 +126,7 @@ class Missed(NamedTuple):
     less_is_better: bool
 
 
-def missed(history: History, row: RankedModel) -> list[Missed]:
+def missed(history: NewestMessages, row: RankedModel) -> list[Missed]:
     """Return the bounds of the configured objective that a model's shown values miss."""
     objective = history.config.stream(row.model.key.stream).objective
     if objective is None or row.reading is None or is_baseline(row.model.key.model):
@@ -193,7 +193,7 @@ def is_below_baseline(row: RankedModel) -> bool:
 _ERRORS, _RELATIVE_LOSS = 2, -0.05
 
 
-def story(history: History, row: RankedModel, page_status: dict[str, Any]) -> str:
+def story(history: NewestMessages, row: RankedModel, page_status: dict[str, Any]) -> str:
     """Return a model's current value and its problems, the worst first, in short sentences.
 
     `page_status` is its status, as `Statuses.of` returns it.
@@ -210,7 +210,7 @@ def story(history: History, row: RankedModel, page_status: dict[str, Any]) -> st
     return " ".join((value_text, *(wrong or ["No problem was found."])))
 
 
-def _wrong(history: History, row: RankedModel) -> Iterator[str]:
+def _wrong(history: NewestMessages, row: RankedModel) -> Iterator[str]:
     key = row.model.key
     open_incidents = [
         incident
@@ -256,7 +256,7 @@ def shown_value(row: RankedModel) -> str:
 class Statuses:
     """One status for each model, by urgency; with `live`, models may be silent by the current time."""
 
-    def __init__(self, history: History, verdicts: Verdicts, live: bool) -> None:
+    def __init__(self, history: NewestMessages, verdicts: Verdicts, live: bool) -> None:
         self._history, self._verdicts, self._live = history, verdicts, live
 
     def kind(self, row: RankedModel, now: int) -> str:

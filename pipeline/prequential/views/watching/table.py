@@ -18,14 +18,18 @@ from prequential.views.state.incidents import (
 )
 from prequential.views.state.newest import ModelKey, ModelState, NewestMessages
 from prequential.views.state.ranking import RankedModel, Ranking, is_recent, measures_shown
+from prequential.views.state.statuses import Statuses, Verdicts
 from prequential.views.wording import comparing, console, measures, status
 from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-#: Words of statuses that the last line names, and the most models in it.
-_URGENT, _NAMED = (status.WORDS["worse"], status.WORDS["silent"]), 3
+#: Statuses that need attention, behind the name of a model.
+_URGENT = {
+    "worse": "is worse", "objective": "misses its objective", "unlabelled": "has no labels",
+    "silent": "is silent", "below": "is below a baseline",
+}  # fmt: skip
 
 #: The most measures in a line, by task.
 _MEASURES = {CLASSIFICATION: 4, MULTILABEL: 4, REGRESSION: 3}
@@ -174,8 +178,9 @@ _NAME_WIDTH = 12
 #: The least width of a measure, which fits common numbers.
 _NUMBER_WIDTH = 7
 
-#: The columns after the measures, with their widths.
-_LAST = (("outcomes", 8), ("newest", 6), ("status", 9))
+#: The columns after the measures, with their widths, and the least width of a status behind them.
+_LAST = (("outcomes", 8), ("newest", 6))
+_STATUS_WIDTH = 9
 
 #: The width that names leave in a change's line for its age, a count, a date, and the first signal.
 _CHANGE_WIDTH = 54
@@ -208,7 +213,12 @@ def table(
         printable(row.model.key.model) + "*" * (not row.as_chosen and row.reading is not None) for row in rows
     ]
     wanted = [max(map(cell_len, (head, *texts))) for head, texts in (("stream", names), ("model", models))]
-    room = width - sum(size + 1 for _, size in _LAST)
+    statuses = _statuses(rows, state, now)
+    last: tuple[tuple[str, int], ...] = (
+        *_LAST,
+        ("status", max(_STATUS_WIDTH, *(text.cell_len for text in statuses))),
+    )
+    room = width - sum(size + 1 for _, size in last)
     least = sum(min(column_width, _NAME_WIDTH) + 1 for column_width in wanted)
     shown: list[str] = []
     for measure in measures_shown(state.measures, by):
@@ -223,11 +233,12 @@ def table(
     grid = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
     grid.add_column("stream", width=of_stream, no_wrap=True)
     grid.add_column("model", width=of_model, no_wrap=True)
-    last = _LAST if room > 0 else ()
+    if room <= 0:
+        last = ()
     for name, size in [*((name, max(len(name), _NUMBER_WIDTH)) for name in shown), *last]:
         style = "bold underline" if name == by else "bold"
         grid.add_column(name, width=size, justify="right", no_wrap=True, header_style=style)
-    for index, (row, name, model) in enumerate(zip(rows, names, models)):
+    for index, (row, name, model, status_text) in enumerate(zip(rows, names, models, statuses)):
         dim = "dim" if is_baseline(row.model.key.model) else ""
         reading, untimed = row.reading, row.model.untimed
         values = {} if reading is None else reading.measures
@@ -239,21 +250,25 @@ def table(
         if last:
             cells.append("-" if reading is None else console.count(reading.outcomes))
             cells.append("-" if untimed else console.age(now - row.model.time))
-            cells.append(_status(row, state, now))
+            cells.append(status_text)
         grid.add_row(*cells, style="reverse" if index == chosen else dim)
     return grid
 
 
-def _status(row: RankedModel, state: NewestMessages, now: int) -> Text:
-    """Return why a model needs attention, as the dashboard names it; else the age of its newest alarm."""
-    if state.incidents.is_open(*row.model.key):
-        return Text(status.WORDS["worse"], "bold yellow")
-    if row.reading is not None and state.silence(row.model, now) is not None:
-        return Text(status.WORDS["silent"], "bold yellow")
-    if row.change is None:
-        return Text()
-    age_text = "" if row.model.untimed else f" {console.age(now - row.change.time)}"
-    return Text(f"alarm{age_text}", "yellow" if is_recent(row.change, now) else "dim")
+def _statuses(rows: Sequence[RankedModel], state: NewestMessages, now: int) -> list[Text]:
+    """Return why each model needs attention, as the dashboard names it; else the age of its newest alarm."""
+    statuses = Statuses(state, Verdicts(state), live=True)
+    texts = []
+    for row in rows:
+        kind = statuses.kind(row, now)
+        if kind in status.URGENT:
+            texts.append(Text(status.WORDS[kind], "bold yellow"))
+        elif row.change is None:
+            texts.append(Text())
+        else:
+            age_text = "" if row.model.untimed else f" {console.age(now - row.change.time)}"
+            texts.append(Text(f"alarm{age_text}", "yellow" if is_recent(row.change, now) else "dim"))
+    return texts
 
 
 def whole_table(state: NewestMessages, now: int, width: int, ranking: Ranking) -> list[RenderableType]:
@@ -269,10 +284,10 @@ def whole_table(state: NewestMessages, now: int, width: int, ranking: Ranking) -
         read.append(Text(f"read since {console.moment(state.since, now)}", style="dim"))
     by = ranking.choice.by
     models = table(rows, state, by, width, now) if rows else Text("no metrics yet")
+    urgent = Statuses(state, Verdicts(state), live=True).urgent(rows, now)
     needs = [
-        f"{printable(row.model.key.stream)}/{printable(row.model.key.model)} is {status_text}"
-        for row in rows
-        if not is_baseline(row.model.key.model) and (status_text := _status(row, state, now).plain) in _URGENT
+        f"{printable(row.model.key.stream)}/{printable(row.model.key.model)} {_URGENT[kind]}"
+        for row, kind in urgent
     ]
     models_known = sum(not is_baseline(row.model.key.model) for row in rows)
     verdict = Text(status.attention(len(needs), models_known), style="bold")
