@@ -237,8 +237,27 @@ def test_a_second_model_that_hardly_differs_before_any_label() -> None:
     )
 
 
-def test_streams_with_one_model_pay_nothing() -> None:
+def test_streams_with_one_model_keep_no_counts() -> None:
     lives = Lives(stages=("final",), baselines=("persistent",))
     lives.go(pred(1, 1, "a"), pred(1, 2, "b"), lab(1, 3, "a"))
-    assert not lives.shard.catalog.columns.streams.paired[0]
     assert lives.shard.state.pairing.disagreements.rows == 1
+    lives = Lives(stages=("final",), compare="off")
+    lives.go(*both(1, 1))
+    assert not lives.shard.catalog.columns.streams.paired[0]
+
+
+@pytest.mark.parametrize("stages", [["final"], ["initial", "final"]])
+def test_a_second_prediction_counts_before_there_is_a_second_model(stages: list[str]) -> None:
+    """Also if the second model, whose rows are added before a round, comes in the same round or later."""
+    records = [
+        pred(2, 1, "a", model="x"), pred(1, 2, "a", model="x"), pred(1, 3, "b", model="x"),
+        pred(2, 4, "a", model="y"), lab(2, 5, "a"),
+    ]  # fmt: skip
+    settings = {
+        "estimators": ["all"], "detectors": [], "stages": stages, "emit": {"outcomes": 1, "every": None},
+    }  # fmt: skip
+    world = World({"defaults": settings}, by_topic(records))
+    for seed in range(5):
+        assert assert_cuts_change_no_bit(world, seed)
+    message = comparisons_of(catch_up(world).outputs)[-1]
+    assert message.disagreement["at_most"] == (None if stages == ["final"] else 1.0)

@@ -106,6 +106,11 @@ class Pairing:
             if stream.config.compare == "off" or not stream.config.compare_losses:
                 continue
             if entity.kind == MODEL:
+                if self._compares_predictions(stream):
+                    # With the first model already: the rows of a second one are added before the round in
+                    # which its first record is, and what the first model predicts until then must count
+                    # alike in all divisions into rounds.
+                    self._catalog.registry.streams.paired[stream.code] = 1
                 self._add_stages(stream, entity)
             group = self._groups.setdefault((entity.stream, entity.segment, entity.age), {})
             for former_row in list(group.values()):
@@ -114,6 +119,11 @@ class Pairing:
                     self._add(stream, before, entity)
             group[entity.model] = entity.row
         self._set_up_new()
+
+    @staticmethod
+    def _compares_predictions(stream: Stream) -> bool:
+        """Whether pairs of a stream's models show how often their predictions differ."""
+        return stream.config.task != "regression"
 
     def _add_stages(self, stream: Stream, model: Entity) -> None:
         """Compare a model's stages with each other, as far as that is configured."""
@@ -160,9 +170,8 @@ class Pairing:
         more = len(tables.added) * stages
         scored = tables.scored.allocate(more) if more else -1
         disagreement_row = 0
-        if a.kind == b.kind == MODEL and not label and stream.config.task != "regression":
+        if a.kind == b.kind == MODEL and not label and self._compares_predictions(stream):
             disagreement_row = self.disagreements.allocate()
-            self._catalog.registry.streams.paired[stream.code] = 1
         losses = sum(1 << code for code in tables.added)
         following, self.heads[a.row] = int(self.heads[a.row]), pair
         of_pair = (pair, a.row, b.row, following, tables.number, stages, *places, losses, counted, scored)
