@@ -101,16 +101,17 @@ def plan_of(seed: int) -> Plan:
     programs = [*range(max(2, workers)), *(INGESTS + number for number in range(ingests))]
     has_poison = rng.random() < 0.15
     if has_poison:
-        sends = sorted([*sends, _poison(rng, streams[-1], seconds)], key=lambda send: send.time)
+        sends = sorted([*sends, poison_at(rng.random() * seconds, streams[-1])], key=lambda send: send.time)
     return Plan(
         config, workers, ingests, sends, _faults(rng, programs, seconds), shuffles=rng.random() < 0.7,
         is_static=rng.random() < 0.2, has_poison=has_poison, outcomes=outcomes,
     )  # fmt: skip
 
 
-def _poison(rng: random.Random, stream: str, seconds: float) -> Send:
+def poison_at(time: float, stream: str) -> Send:
+    """A record at which workers die."""
     value = {"stream": stream, "instance_id": POISON, "model": "m", "y_pred": "a"}
-    return Send(rng.random() * seconds, "predictions", stream.encode(), json.dumps(value).encode())
+    return Send(time, "predictions", stream.encode(), json.dumps(value).encode())
 
 
 #: The stream whose records lie in all partitions.

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.nightly import NIGHTLY
 from tests.simulation.finding import MOST_SEEDS, found
+from tests.simulation.plan import Fault, Plan, poison_at
 from tests.simulation.safeguards import SAFEGUARDS
 from tests.simulation.world import World
 
@@ -50,6 +52,20 @@ def test_a_seed_has_one_story(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
         stories.add(done.stdout)
     assert len(stories) == 1
+
+
+def test_a_record_that_crashes_the_command_which_grows_topics() -> None:
+    """The command ends with a sentence, and isolates the record when it is run again."""
+
+    def with_poison(plan: Plan) -> Plan:
+        sends = sorted([*plan.sends, poison_at(4.0, "s-0")], key=lambda send: send.time)
+        return replace(plan, sends=sends, faults=[Fault(4.3, "grow")], has_poison=True)
+
+    world = World(3, with_poison).run()
+    ends = [line.text for line in world.story.lines if line.who == "grow" and line.text.startswith("ends: ")]
+    assert ends
+    for end in ends:
+        assert "a record has crashed shard 1 (ValueError: the record is poison): run the command again" in end
 
 
 #: Safeguards that no world has been seen to need: the faults that they are for are rare there, or missing.

@@ -458,8 +458,7 @@ class World:
         process.end()
         if ends and ends[0] is not None:
             self.story.tell(f"ends: {ends[0]}", "grow")
-            is_poison = self.plan.has_poison and str(ends[0]) == "the record is poison"
-            if not isinstance(ends[0], WorkError) and not is_poison:
+            if not isinstance(ends[0], WorkError):
                 raise ends[0]
         return bool(ends) and ends[0] is None
 

@@ -37,7 +37,7 @@ from prequential.runtime.worker.runner import ShardRunner
 from prequential.runtime.worker.snapshots import SnapshotTurn
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import KafkaConfig, connect, is_temporary, plain_errors
-from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.errors import Fault, UsageError, WorkError
 from prequential.topics.permissions import WORKER, Permission, lacking, refusal, require
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS, topic_specs
 
@@ -288,6 +288,26 @@ command again'
     return f"{why}: check that the brokers answer and are not overloaded, and run the command again"
 
 
+def why_crashed(partition: int, error: Exception, after: int | None) -> str:
+    """Return that a record has crashed a shard, and what to do; `after` is `worker.quarantine_after`.
+
+    >>> why_crashed(2, ValueError("no"), 3)[:71]
+    'a record has crashed shard 2 (ValueError: no): run the command again. A'
+    >>> why_crashed(2, ValueError("no"), None)[47:81]
+    'set worker.quarantine_after: 3, so'
+    """
+    crash = f"a record has crashed shard {partition} ({type(error).__name__}: {error})"
+    if after is None:
+        return (
+            f"{crash}: set worker.quarantine_after: 3, so that such a record goes to the dead letters, and "
+            "run the command again"
+        )
+    return (
+        f"{crash}: run the command again. A record at which the command, or a worker, has died {after} times "
+        "goes to the dead letters (worker.quarantine_after), and the growth goes on"
+    )
+
+
 class _Growth:
     """Splits shards one after the other."""
 
@@ -313,7 +333,10 @@ class _Growth:
             self._in_thread.close()
 
     async def _caught_up(self, parent: int) -> list[bytes]:
-        """Return the state of a previous shard after all records of its inputs, in the form of a snapshot."""
+        """Return the state of a previous shard after all records of its inputs, in the form of a snapshot.
+
+        An error at a record is in the journal by then: the next run of the command isolates the record.
+        """
         runner = ShardRunner(
             self._config, parent, self._fetcher, self._plan.before, rebuild=False,
             on_lost=lambda _, why: None,
@@ -327,16 +350,26 @@ class _Growth:
                     self._fetcher.fed(batches)
                 await asyncio.wait([running], timeout=_FETCH_SECONDS)
                 if running.done():
-                    running.result()
-                    if runner.halted is not None:
-                        raise WorkError(runner.halted)
-                    raise runner.lost or ShardLost("the shard has stopped")
+                    raise self._why_ended(runner, running.exception())
             await runner.close()
         finally:
             self._fetcher.close(parent)
             runner.abandon()
         await running
         return [msgspec.msgpack.encode(part) for part in runner.shard.snapshot()]
+
+    def _why_ended(self, runner: ShardRunner, error: BaseException | None) -> BaseException:
+        """Return the error with which the command ends after a shard has ended before its inputs' ends."""
+        if isinstance(error, Exception) and not isinstance(error, (WorkError, UsageError, Fault)):
+            after = self._config.worker.quarantine_after
+            crash = WorkError(why_crashed(runner.partition, error, after))
+            crash.__cause__ = error
+            return crash
+        if error is not None:
+            return error
+        if runner.halted is not None:
+            return WorkError(runner.halted)
+        return runner.lost or ShardLost("the shard has stopped")
 
     async def _write(self, number: int, state: list[bytes]) -> None:
         """Write the final snapshot of a shard: its own streams of a previous shard's state."""
