@@ -3,19 +3,24 @@
 glibc keeps freed memory for later requests, in one arena for every few threads. After a burst, such as a
 backlog or a recovery, most memory of the process is free, but glibc never returns it. The reason is that
 small blocks in use lie between large free ones.
+
+The pages of LLVM's code that have run would be a quarter of an idle worker's memory, though nothing runs them
+again once the engine's loops are loaded.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
+from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 VERSION = version("prequential")
 
@@ -63,8 +68,16 @@ def stop_signals() -> Iterator[Stop]:
 #: Arenas that all threads share: librdkafka has dozens of threads, and each arena keeps its own free memory.
 _ARENAS = 2
 
-#: `M_ARENA_MAX` of malloc.h.
-_ARENA_MAX = -8
+#: Bytes from which a block of memory has pages of its own. A new table of zeros then takes no memory until
+#: rows are written, and a freed one goes back to the system. By default, glibc raises this limit to the size
+#: of blocks that were freed: it makes later tables in memory that was in use, and fills all of it with zeros.
+_OWN_PAGES = 1 << 20
+
+#: `M_ARENA_MAX` and `M_MMAP_THRESHOLD` of malloc.h.
+_ARENA_MAX, _MMAP_THRESHOLD = -8, -3
+
+#: `MADV_DONTNEED` of Linux's mman.h.
+_DONT_NEED = 4
 
 
 def _loaded(name: str, *types: Any) -> Callable[..., int] | None:
@@ -79,6 +92,7 @@ def _loaded(name: str, *types: Any) -> Callable[..., int] | None:
 
 _trim = _loaded("malloc_trim", ctypes.c_size_t)
 _mallopt = _loaded("mallopt", ctypes.c_int, ctypes.c_int)
+_madvise = _loaded("madvise", ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 def share_arenas() -> bool:
@@ -86,9 +100,22 @@ def share_arenas() -> bool:
 
     Returns False if the C library has no such limit or the environment sets its own.
     """
-    if _mallopt is None or "MALLOC_ARENA_MAX" in os.environ:
+    return _set("MALLOC_ARENA_MAX", _ARENA_MAX, _ARENAS)
+
+
+def map_large_blocks() -> bool:
+    """Give large blocks of memory pages of their own; return whether that succeeded.
+
+    Returns False if the C library has no such limit or the environment sets its own.
+    """
+    return _set("MALLOC_MMAP_THRESHOLD_", _MMAP_THRESHOLD, _OWN_PAGES)
+
+
+def _set(variable: str, parameter: int, value: int) -> bool:
+    """Set a parameter of the C library's memory, unless the environment has its variable."""
+    if _mallopt is None or variable in os.environ:
         return False
-    return bool(_mallopt(_ARENA_MAX, _ARENAS))
+    return bool(_mallopt(parameter, value))
 
 
 def give_back() -> bool:
@@ -100,3 +127,52 @@ def give_back() -> bool:
         return False
     _trim(0)
     return True
+
+
+def give_back_code(library: str) -> int:
+    """Return the pages of a library's code to the system, which reads them again if the code runs.
+
+    Parameters
+    ----------
+    library
+        The beginning of the file's name, such as `libllvmlite`.
+
+    Returns
+    -------
+    int
+        Number of bytes that were in memory; 0 where the system can't.
+    """
+    if _madvise is None:
+        return 0
+    given = 0
+    for mapping in _mappings():
+        # A page without a copy of this process's own is the file's, and nothing is lost with it.
+        if mapping.file.startswith(library) and "w" not in mapping.access and not mapping.own:
+            failed = _madvise(mapping.address, mapping.length, _DONT_NEED)
+            given += 0 if failed else mapping.resident
+    return given
+
+
+class _MappedPart(NamedTuple):
+    """A part of the process's addresses: the file's name, and bytes in memory (`own`: not the file's)."""
+
+    address: int
+    length: int
+    access: str
+    file: str
+    resident: int
+    own: int
+
+
+def _mappings() -> Iterator[_MappedPart]:
+    """The process's mappings, as Linux lists them; see proc_pid_smaps(5)."""
+    listed = Path("/proc/self/smaps").read_text(encoding="utf-8")
+    for entry in re.split(r"^(?=[0-9a-f]+-)", listed, flags=re.MULTILINE)[1:]:
+        head, *lines = entry.splitlines()
+        words = head.split(maxsplit=5)
+        first, last = (int(address, 16) for address in words[0].split("-"))
+        sizes = dict(line.split(":", 1) for line in lines)
+        resident, own = (1_024 * int(sizes[name].split()[0]) for name in ("Rss", "Anonymous"))
+        yield _MappedPart(
+            first, last - first, words[1], Path(words[5] if len(words) > 5 else "").name, resident, own
+        )

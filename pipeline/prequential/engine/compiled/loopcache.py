@@ -27,13 +27,16 @@ import re
 import sys
 from collections.abc import Callable
 from functools import cache
+from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numba
 import numpy as np
 from llvmlite import binding  # type: ignore[import-untyped]
 from numba.core import caching, codegen, compiler
+from numba.core.environment import Environment
 from numba.core.runtime import rtsys  # type: ignore[attr-defined]
 
 _log = logging.getLogger(__name__)
@@ -175,7 +178,31 @@ class _Files(caching.IndexDataCacheFile):
         content: Any = super()._load_data(name)  # type: ignore[no-untyped-call]
         if not isinstance(content, bytes) or hashlib.sha256(content[32:]).digest() != content[:32]:
             raise ValueError(f"{path} is damaged, or belongs to another loop")
-        return pickle.loads(content[32:])
+        return _CodeReader(BytesIO(content[32:])).load()
+
+
+class _CodeReader(pickle.Unpickler):
+    """Reads a file with code, without the parts of numba that the code came from.
+
+    numba imports the module of each function that became part of the code, and these import scipy where it is
+    installed: together 20 MB. Only the compiler needs them.
+    """
+
+    def find_class(self, module: str, name: str) -> Any:
+        """What the file names: a class, or a function that makes an object."""
+        if (module, name) == ("numba.core.environment", "_rebuild_env"):
+            return _environment
+        return super().find_class(module, name)
+
+
+def _environment(module: str, constants: list[Any], name: str) -> Environment:
+    """What the code of a function needs of Python: constants, and its module's names if that is loaded."""
+    names = vars(sys.modules[module]) if module in sys.modules else {"__name__": module}
+    function = SimpleNamespace(env_name=name, lookup_globals=lambda: names)
+    environment = Environment.from_fndesc(function)  # type: ignore[no-untyped-call]
+    if not environment.consts:
+        environment.consts[:] = constants
+    return environment
 
 
 def closure_of(function: Any) -> tuple[Any, ...]:
