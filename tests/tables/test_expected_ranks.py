@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from prequential.engine.delay import expected as engine
+from prequential.engine.delay.calendars import PeriodSettings
 from prequential.engine.delay.expected import ExpectedTables, open_rows
 from prequential.engine.delay.following import update
 from prequential.engine.delay.periods import new_periods
@@ -31,10 +32,8 @@ def scored_events(seed: int, rows: int, classes: int) -> tuple[Events, list[int]
 
 
 def run(events: Events, vectors: list[int]) -> ExpectedTables:
-    tables, _ = engine.with_model(
-        engine.new_expected(), 0, WIDTH, horizon=HORIZON, settle=0, numbers=False, binned=True, scored=True,
-        ranked=True,
-    )  # fmt: skip
+    settings = PeriodSettings(WIDTH, HORIZON, ranked=True)
+    tables, _ = engine.with_model(engine.new_expected(), 0, settings, binned=True, scored=True)
     before = 0
     for vector in vectors:
         tables, before = update(tables, events, before, vector), vector
@@ -127,9 +126,7 @@ def test_cuts_change_no_bit_and_a_third_class_ends_it() -> None:
     assert engine.counters_of(whole, 0).ranks.sum() > 100
     events, clocks = scored_events(7, 1_500, 3)
     wide, narrow = run(events, [1_500]), engine.new_expected()
-    narrow, _ = engine.with_model(
-        narrow, 0, WIDTH, horizon=HORIZON, settle=0, numbers=False, binned=True, scored=True
-    )
+    narrow, _ = engine.with_model(narrow, 0, PeriodSettings(WIDTH, HORIZON), binned=True, scored=True)
     narrow = update(narrow, events, 0, 1_500)
     assert engine.counters_of(wide, 0).ranks.size == 0
     rows = open_rows(wide, 0)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from prequential.engine.delay import expected as engine
 from prequential.engine.delay import records
+from prequential.engine.delay.calendars import PeriodSettings
 from prequential.engine.delay.calibrating import PeriodEstimates
 from prequential.engine.delay.expected import ExpectedTables, open_rows
 from prequential.engine.delay.expecting import look_together
@@ -63,10 +64,10 @@ def events_of(seed: int, rows: int, classes: int) -> tuple[Events, list[int]]:
 
 
 def begun(classes: int, *, sampled: bool = False, at_horizon: int = 0) -> ExpectedTables:
+    settings = PeriodSettings(WIDTH, HORIZON, numbers=not classes)
     tables, _ = engine.with_model(
-        engine.new_expected(), 0, WIDTH, horizon=HORIZON, settle=0, numbers=not classes, binned=True,
-        scored=True, sampled=sampled, at_horizon=at_horizon,
-    )  # fmt: skip
+        engine.new_expected(), 0, settings, binned=True, scored=True, sampled=sampled, at_horizon=at_horizon
+    )
     return tables
 
 
@@ -655,10 +656,10 @@ def test_models_together_are_as_they_are_alone(sampled: bool) -> None:
     """Whatever classes others have: to the bit; one without periods among them."""
     kinds, tables = (2, 5, 0, 2, 12, 2), engine.new_expected()
     for model, classes in enumerate(kinds):
+        settings = PeriodSettings(WIDTH, HORIZON, numbers=not classes)
         tables, _ = engine.with_model(
-            tables, model, WIDTH, horizon=HORIZON, settle=0, numbers=not classes, binned=True, scored=True,
-            sampled=sampled and bool(classes), at_horizon=0,
-        )  # fmt: skip
+            tables, model, settings, binned=True, scored=True, sampled=sampled and bool(classes)
+        )
     clocks = np.zeros(len(kinds), dtype=np.int64)
     for model, classes in enumerate(kinds[:-1]):  # the last one has no predictions
         events, vectors = events_of(model, 600, classes)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from prequential.engine.delay import expected as engine
 from prequential.engine.delay import levels
+from prequential.engine.delay.calendars import PeriodSettings
 from prequential.engine.delay.expected import EDGES, open_rows
 from prequential.engine.delay.following import update
 from prequential.engine.tables.logs import MET, WAITS, new_events
@@ -35,9 +36,8 @@ def with_labels(count: int) -> float:
     events = new_events(len(rows))
     for i, (clock, kind, ts, label) in enumerate(rows):
         events.kind[i], events.ts[i], events.t1[i], events.label[i], events.bin[i] = kind, ts, clock, label, 5
-    tables, _ = engine.with_model(
-        engine.new_expected(), 0, WIDTH, horizon=HORIZON, settle=0, numbers=False, binned=True, scored=False
-    )
+    settings = PeriodSettings(WIDTH, HORIZON)
+    tables, _ = engine.with_model(engine.new_expected(), 0, settings, binned=True, scored=False)
     tables = update(tables, events, 0, len(rows))
     found = look(tables, 0, open_rows(tables, 0)[-1:], begin + 950)
     coming = found.coming[0].sum(axis=(0, 1))

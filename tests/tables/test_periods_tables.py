@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from prequential.engine.compiled.kernel import grown
 from prequential.engine.delay import periods as engine
+from prequential.engine.delay.calendars import PeriodSettings
 from prequential.engine.delay.due_periods import PeriodState
 from prequential.engine.delay.periods import PeriodTables, new_periods, with_model
 from prequential.engine.tables.logs import EXPIRED, LATE, MET, REVISED, UNREVISED, WAITS, Events, new_events
@@ -129,10 +130,8 @@ def begun(case: Case) -> PeriodTables:
     tables = tables._replace(models=grown(tables.models, len(case.settings)))
     for model, own in enumerate(case.settings):
         if own is not None:
-            tables, _ = with_model(
-                tables, model, own.width, own.final_at, horizon=own.horizon, settle=own.settle,
-                numbers=own.numbers, valued=own.valued, ranked=own.ranked,
-            )  # fmt: skip
+            settings = PeriodSettings(own.width, own.horizon, own.settle, own.numbers, own.ranked)
+            tables, _ = with_model(tables, model, settings, final_at=own.final_at, valued=own.valued)
     return tables
 
 
@@ -288,7 +287,7 @@ class TestByHand:
     """Ten predictions and what becomes of them, under periods of 100 ms and a horizon of 1,000 ms."""
 
     def setup_method(self) -> None:
-        self.tables, kept = with_model(new_periods(), 0, 100, 0.8, horizon=1_000, settle=50, numbers=False)
+        self.tables, kept = with_model(new_periods(), 0, PeriodSettings(100, 1_000, 50), final_at=0.8)
         assert not kept
 
     def see(self, kind: int, *times: int, t1: int = 0, label: int = 0, revised: int = 0) -> None:
@@ -394,10 +393,10 @@ class TestByHand:
     def test_under_another_width_they_begin_empty(self) -> None:
         self.see(WAITS, 10, 110)
         self.see(MET, 10, t1=20)
-        tables, kept = with_model(self.tables, 0, 100, 0.9, horizon=500, settle=0, numbers=False)
+        tables, kept = with_model(self.tables, 0, PeriodSettings(100, 500), final_at=0.9)
         assert kept
         assert tables.models.periods[0] == 2
-        tables, kept = with_model(tables, 0, 200, 0.9, horizon=500, settle=0, numbers=False)
+        tables, kept = with_model(tables, 0, PeriodSettings(200, 500), final_at=0.9)
         assert not kept
         assert tables.models.periods[0] == 0
         assert due(tables, 0, 100, None) == []
@@ -405,7 +404,7 @@ class TestByHand:
 
 def test_rows_are_used_again() -> None:
     """An hour of periods of a second of which some are known at a time."""
-    tables, _ = with_model(new_periods(), 0, 1_000, 0.9, horizon=2_000, settle=0, numbers=False)
+    tables, _ = with_model(new_periods(), 0, PeriodSettings(1_000, 2_000), final_at=0.9)
     events = new_events(20)
     events.kind[:10], events.kind[10:] = WAITS, MET
     events.scored[:] = SCORED

@@ -80,6 +80,18 @@ class DuePeriods(NamedTuple):
     periods: list[PeriodState]
 
 
+class _Looks(NamedTuple):
+    """Models to look at, with all of their open periods, model by model."""
+
+    due: list[DuePeriods]
+    model_rows: Ints  # (models,)
+    clocks: Ints  # (models,), ms
+    rows: Ints32  # (periods,), of the periods
+    ends: Ints  # (models,): how many periods come up to each model's last one
+    maturities: Ints  # (periods,)
+    stages: Ints  # (periods,): see `records`
+
+
 class _OpenPeriod(NamedTuple):
     """An open period to estimate."""
 
@@ -169,22 +181,21 @@ class Expectations:
         ends_at = counters.ends_of_periods(self._tables, rows)
         maturities = records.maturity_of(clock_of, ends_at, horizons)
         stages = records.stage_of(clock_of, self._tables.pool.key[rows], ends_at, horizons)
+        looks = _Looks(chosen, model_rows, clocks, rows, ends, maturities, stages)
         following = np.append(records.next_maturity(clock_of, ends_at, horizons), records.NEVER)
         after = np.minimum.reduceat(following, ends - counts) if len(model_rows) else ends
         models.next[model_rows] = np.where(counts > 0, after, records.NEVER)
-        self._report_all(chosen, model_rows, clocks, rows, ends, maturities, stages, labelled, forecasts)
+        self._report_all(looks, labelled, forecasts)
         return forecasts
 
-    def _report_all(
-        self, due: list[DuePeriods], model_rows: Ints, clocks: Ints, rows: Ints32, ends: Ints,
-        maturities: Ints,
-        stages: Ints, labelled: SoFar, forecasts: dict[int, PeriodForecast],
-    ) -> None:  # fmt: skip
-        """Estimate open periods (rows, model by model) that are due or have a new maturity.
+    def _report_all(self, looks: _Looks, labelled: SoFar, forecasts: dict[int, PeriodForecast]) -> None:
+        """Estimate open periods that are due or have a new maturity.
 
         A new stage before the end alone is no reason for a message.
         """
-        expected = self._tables
+        expected, due, rows, maturities, stages = (
+            self._tables, looks.due, looks.rows, looks.maturities, looks.stages,
+        )  # fmt: skip
         wanted = expected.periods.asked[rows] < np.where(maturities < 0, 1, 1 + stages)
         starts, stops = expected.pool.key[rows].tolist(), counters.ends_of_periods(expected, rows).tolist()
         provisional: dict[int, PeriodState] = {}  # by row
@@ -193,12 +204,13 @@ class Expectations:
                 if state.status == "provisional":
                     provisional[find(expected.pool, model_due.model, state.start)] = state
         wanted |= np.isin(rows, list(provisional))
-        model_of = np.repeat(np.arange(len(model_rows)), np.diff(ends, prepend=0))
-        speaks = np.zeros(len(model_rows), dtype=np.bool_)
+        model_of = np.repeat(np.arange(len(due)), np.diff(looks.ends, prepend=0))
+        speaks = np.zeros(len(due), dtype=np.bool_)
         speaks[model_of[wanted]] = True
         picked, chosen = np.flatnonzero(speaks), np.flatnonzero(speaks[model_of])
-        ends_of = np.cumsum(np.bincount(model_of[chosen], minlength=len(model_rows))[picked])
-        for group in look_together(expected, model_rows[picked], rows[chosen], ends_of, clocks[picked]):
+        ends_of = np.cumsum(np.bincount(model_of[chosen], minlength=len(due))[picked])
+        model_rows, clocks = looks.model_rows[picked], looks.clocks[picked]
+        for group in look_together(expected, model_rows, rows[chosen], ends_of, clocks):
             own = chosen[group.rows]
             asked = [
                 _OpenPeriod(

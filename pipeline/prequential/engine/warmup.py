@@ -27,7 +27,7 @@ from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.estimators import MEMORIES
 from prequential.engine.estimators.rows import CellNumbers, unrevised
 from prequential.engine.incidents import lasting, phases
-from prequential.engine.incidents.following import decision, follow, follow_events
+from prequential.engine.incidents.following import UnreadRows, decision, follow, follow_events
 from prequential.engine.input import json_scanner
 from prequential.engine.input.merge import Batch
 from prequential.engine.input.plain import Parser
@@ -289,7 +289,7 @@ def warm_consumers(needed: Collection[str]) -> None:
     shard.reporter.metrics(rows, covered=True)
     past = state.incidents.history
     entities, positives = catalog.registry.entities, positives_by_owner(catalog, NO_OWNER)
-    follow(past, logs.outcomes, 0, 0, logs.events, 0, 0, entities, positives, False)
+    follow(past, logs.outcomes, logs.events, UnreadRows(0, 0, 0, 0), entities, positives, False)
     follow_events(past, logs.events, 0, 0, False)
     _warm_up_rare(state)
     accounts.coverage = coverage.update(accounts.coverage, logs.events, 0, 0)

@@ -10,6 +10,7 @@ import numpy as np
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Ints, grown, with_tables
 from prequential.engine.delay import coverage, expected, following, latency, periods, selection
+from prequential.engine.delay.calendars import PeriodSettings
 from prequential.engine.tables.logs import EVENTS, LATENCIES, SEGMENT_EVENTS, Logs
 from prequential.engine.tables.rows import StateTable
 
@@ -71,21 +72,22 @@ class Accounts:
         if config.period is None:
             return
         sampled = samples(config)
+        settings = PeriodSettings(
+            config.period, config.label_horizon, config.settle, config.task == "regression", ranks(config),
+            config.period_zone,
+        )  # fmt: skip
         for row in rows:
             self.has_periods, self.expects = True, self.expects or config.expected
             # The number of a sample's labels isn't known in advance: all have come only after the horizon.
             final_at = inf if sampled and config.expected else config.period_final_at
             self.periods, _ = periods.with_model(
-                self.periods, row, config.period, final_at,
-                horizon=config.label_horizon, settle=config.settle, numbers=config.task == "regression",
-                valued=config.cost_per_value, ranked=ranks(config), zone=config.period_zone,
-            )  # fmt: skip
+                self.periods, row, settings, final_at=final_at, valued=config.cost_per_value
+            )
             if config.expected:
                 self.expected, _ = expected.with_model(
-                    self.expected, row, config.period, horizon=config.label_horizon, settle=config.settle,
-                    numbers=config.task == "regression", binned=True,
+                    self.expected, row, settings, binned=True,
                     scored=not {"log_loss", "brier"}.isdisjoint(config.measures),
-                    sampled=sampled, at_horizon=at_horizon, ranked=ranks(config), zone=config.period_zone,
+                    sampled=sampled, at_horizon=at_horizon,
                 )  # fmt: skip
 
     def forget(self, entities: Sequence[int], segments: Ints) -> None:

@@ -38,6 +38,17 @@ _DAY = 86_400_000
 _DAYS_OF_ERA, _DAYS_TO_1970 = 146_097, 719_468
 
 
+class PeriodSettings(NamedTuple):
+    """What a configuration says about a model's periods."""
+
+    width: int  # of a period, ms
+    horizon: int  # of labels, ms
+    settle: int = 0  # how long revisions are recognised, ms
+    numbers: bool = False  # whether the model predicts numbers
+    ranked: bool = False  # whether measures rank outcomes by their scores
+    zone: str = UTC  # the time zone whose clock periods follow
+
+
 class Calendars(NamedTuple):
     """By calendar (row; 0: UTC) and change of its zone's clock, in order of time: (calendars, changes) int64.
 

@@ -161,24 +161,28 @@ def _due(
             if everything or models.changed[model]:
                 models.changed[model] = 0
                 first = count
-                count = _due_of_model(
-                    tables, model, clock, forgotten, begin, share, everything, all_news, overfull, rows, count
-                )
+                check = _Check(clock, forgotten, begin, share, everything, all_news, overfull)
+                count = _due_of_model(tables, model, check, rows, count)
                 sort_by_key(tables.pool, rows[first:count])
         ends[m] = count
 
 
-@inner
-def _due_of_model(
-    tables: PeriodTables, model: int, clock: int, forgotten: int, begin: int, expected: float,
-    everything: bool, all_news: bool, overfull: bool, rows: Ints32, count: int,
-) -> int:  # fmt: skip
-    """Append the rows of a model's periods to report to `count` others; returns the new number of rows.
+class _Check(NamedTuple):
+    """A check of a model's periods; times in ms."""
 
-    Periods that begin before `forgotten` can't get labels or revisions any more, and those that begin before
-    `begin` are removed. All are checked if `everything`, else those that changed. `overfull`: there are so
-    many that timestamps must have been wrong.
-    """
+    clock: int
+    forgotten: int  # periods that begin before it can't get labels or revisions any more
+    begin: int  # periods that begin before it are removed
+    expected: float  # the expected share of labelled predictions; NaN: none
+    everything: bool  # all periods are checked, else those that changed
+    all_news: bool  # any change gives a message
+    overfull: bool  # there are so many periods that timestamps must have been wrong
+
+
+@inner
+def _due_of_model(tables: PeriodTables, model: int, check: _Check, rows: Ints32, count: int) -> int:
+    """Append the rows of a model's periods to report to `count` others; returns the new number of rows."""
+    clock = check.clock
     calendars, models, pool, periods = tables.calendars, tables.models, tables.pool, tables.periods
     width, horizon, settle = models.width[model], models.horizon[model], models.settle[model]
     calendar = np.int64(models.calendar[model])
@@ -188,26 +192,26 @@ def _due_of_model(
         start = pool.key[row]
         leaves = False
         if periods.dropped[row]:
-            leaves = everything and start < begin
-        elif everything or periods.changed[row]:
+            leaves = check.everything and start < check.begin
+        elif check.everything or periods.changed[row]:
             periods.changed[row] = 0
             end = end_of(calendars, calendar, width, start)
             if state[row, FINAL] == 0 and clock >= end:
                 share = state[row, LABELLED] / state[row, PREDICTIONS] if state[row, PREDICTIONS] else 0.0
                 # Without an expected share (NaN), the comparison is false.
-                if share >= models.final_at[model] * expected or clock > end + horizon:
+                if share >= models.final_at[model] * check.expected or clock > end + horizon:
                     state[row, FINAL] = 1
-            if _is_news(state, reported, row, periods.is_reported[row] != 0, all_news):
+            if _is_news(state, reported, row, periods.is_reported[row] != 0, check.all_news):
                 for column in range(COLUMNS):
                     reported[row, column] = state[row, column]
                 periods.is_reported[row] = 1
                 rows[count] = row
                 count += 1
-            if start < forgotten or (overfull and start > clock):
+            if start < check.forgotten or (check.overfull and start > clock):
                 models.periods[model] -= 1
                 remove_all(tables.cell_pool, np.int64(periods.first_cell[row]))
                 free_scores(tables, row)
-                leaves = start < begin
+                leaves = start < check.begin
                 periods.dropped[row] = 1
             elif clock < end:
                 models.next[model] = min(models.next[model], end)

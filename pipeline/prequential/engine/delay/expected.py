@@ -31,7 +31,13 @@ from prequential.engine.compiled import pool as pools
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, kernel, zeros
 from prequential.engine.compiled.pool import Pool
 from prequential.engine.delay import records as graded
-from prequential.engine.delay.calendars import UTC, Calendars, ends_of, new_calendars, with_calendar
+from prequential.engine.delay.calendars import (
+    Calendars,
+    PeriodSettings,
+    ends_of,
+    new_calendars,
+    with_calendar,
+)
 from prequential.engine.delay.levels import FIRST_LEVEL, FIRST_LEVEL_OF_SAMPLES
 from prequential.engine.delay.records import MATURITIES, NEVER, MaturityRecords, ReportedEstimates, Usual
 from prequential.engine.tables.rows import Key, StateTable, of_pool
@@ -219,23 +225,23 @@ def tables(expected: ExpectedTables) -> Iterator[StateTable]:
 
 
 def with_model(
-    expected: ExpectedTables, model: int, width: int, *, horizon: int, settle: int, numbers: bool,
-    binned: bool, scored: bool, sampled: bool = False, at_horizon: int = 0, ranked: bool = False,
-    zone: str = UTC,
+    expected: ExpectedTables, model: int, settings: PeriodSettings, *,
+    binned: bool, scored: bool, sampled: bool = False, at_horizon: int = 0,
 ) -> tuple[ExpectedTables, bool]:  # fmt: skip
-    """The tables with a model (row) that has periods of `width` ms; and whether its counters were kept.
+    """The tables with a model (row) that has periods; and whether its counters were kept.
 
     They are kept unless the width, calendar, horizon, bins, losses, sampling, class at the horizon or ranks
     change. `sampled`: whether labels are sampled with propensities; then losses aren't summed, nor scores
-    ranked. `at_horizon`: 1 + the class that is known at the horizon alone. `ranked`: whether ranks of scores
-    are estimated. `zone`: the time zone whose clock periods follow.
+    ranked. `at_horizon`: 1 + the class that is known at the horizon alone. If `settings.ranked`, ranks of
+    scores are estimated.
     """
-    calendars, calendar = with_calendar(expected.calendars, zone, width)
+    width, horizon, numbers = settings.width, settings.horizon, settings.numbers
+    calendars, calendar = with_calendar(expected.calendars, settings.zone, width)
     expected = expected._replace(models=grown(expected.models, model + 1), calendars=calendars)
     models = expected.models
     bins = 1 + CONFIDENCE_BINS if binned and not numbers else 1
     losses = _LOSSES_OF_NUMBERS if numbers else _LOSSES_OF_CLASSES if scored and not sampled else 0
-    is_ranked = int(ranked and not numbers and not sampled)
+    is_ranked = int(settings.ranked and not numbers and not sampled)
     fixed = dict(zip(FIXED, (calendar, horizon, bins, losses, int(sampled), at_horizon, is_ranked)))
     fixed["width"] = width
     same = all(getattr(models, name)[model] == value for name, value in fixed.items())
@@ -247,7 +253,7 @@ def with_model(
         models.begin[model] = -NEVER
         for name, value in fixed.items():
             getattr(models, name)[model] = value
-    models.settle[model], models.next[model] = settle, -NEVER
+    models.settle[model], models.next[model] = settings.settle, -NEVER
     return expected, same
 
 

@@ -105,11 +105,11 @@ def update(expected: ExpectedTables, events: Events, start: int, stop: int) -> E
 
     Returns the tables, maybe with more rows.
 
+    >>> from prequential.engine.delay.calendars import PeriodSettings
     >>> from prequential.engine.delay.expected import new_expected, with_model
     >>> from prequential.engine.tables.logs import new_events
-    >>> tables, _ = with_model(
-    ...     new_expected(), 0, 1_000, horizon=8_000, settle=0, numbers=False, binned=False, scored=False
-    ... )
+    >>> settings = PeriodSettings(width=1_000, horizon=8_000)
+    >>> tables, _ = with_model(new_expected(), 0, settings, binned=False, scored=False)
     >>> events = new_events(4)
     >>> events.kind[:], events.ts[:] = [WAITS, WAITS, MET, EXPIRED], [10, 20, 10, 20]
     >>> events.t1[2], events.label[2] = 1_010, 1

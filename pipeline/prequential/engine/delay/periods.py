@@ -20,7 +20,7 @@ from prequential.engine.compiled import pool as pools
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel
 from prequential.engine.compiled.pool import Pool, find, insert
 from prequential.engine.delay import calendars
-from prequential.engine.delay.calendars import UTC, Calendars, Cells
+from prequential.engine.delay.calendars import Calendars, Cells, PeriodSettings
 from prequential.engine.tables import scores
 from prequential.engine.tables.logs import EXPIRED, LATE, REVISED, UNREVISED, WAITS, Events
 from prequential.engine.tables.outcomes import NO_POSITIVE
@@ -147,15 +147,15 @@ def tables(periods: PeriodTables) -> Iterator[StateTable]:
 
 
 def with_model(
-    tables: PeriodTables, model: int, width: int, final_at: float, *, horizon: int, settle: int,
-    numbers: bool, valued: bool = False, ranked: bool = False, zone: str = UTC,
-) -> tuple[PeriodTables, bool]:  # fmt: skip
-    """The tables with a model (row) that has periods of `width` ms; and whether its earlier ones were kept.
+    tables: PeriodTables, model: int, settings: PeriodSettings, *, final_at: float, valued: bool = False
+) -> tuple[PeriodTables, bool]:
+    """The tables with a model (row) that has periods; and whether its earlier ones were kept.
 
     They are kept unless they had another width, or the clock of another zone. If `valued` changes, stakes are
     counted from now on only. If `ranked` changes, only later periods have histograms.
     """
-    known_calendars, calendar = calendars.with_calendar(tables.calendars, zone, width)
+    width, numbers = settings.width, settings.numbers
+    known_calendars, calendar = calendars.with_calendar(tables.calendars, settings.zone, width)
     tables = tables._replace(calendars=known_calendars, models=grown(tables.models, model + 1))
     models, valued = tables.models, valued and not numbers
     if valued:
@@ -170,8 +170,8 @@ def with_model(
         _forget_all(tables, model)
         models.begin[model] = -NEVER
     models.width[model], models.calendar[model], models.final_at[model] = width, calendar, final_at
-    models.horizon[model], models.settle[model], models.numbers[model] = horizon, settle, numbers
-    models.ranked[model] = ranked and not numbers
+    models.horizon[model], models.settle[model] = settings.horizon, settings.settle
+    models.numbers[model], models.ranked[model] = numbers, settings.ranked and not numbers
     models.next[model], models.expected[model] = -NEVER, np.nan
     return tables, kept
 
@@ -183,7 +183,8 @@ def update(tables: PeriodTables, events: Events, start: int, stop: int) -> Perio
 
     >>> from prequential.engine.delay.due_periods import due_of
     >>> from prequential.engine.tables.logs import MET, new_events
-    >>> tables, _ = with_model(new_periods(), 0, 1_000, 0.95, horizon=5_000, settle=0, numbers=False)
+    >>> settings = PeriodSettings(width=1_000, horizon=5_000)
+    >>> tables, _ = with_model(new_periods(), 0, settings, final_at=0.95)
     >>> events = new_events(4)
     >>> events.kind[:], events.ts[:], events.t1[:] = [WAITS, WAITS, WAITS, MET], [10, 20, 1_010, 10], 500
     >>> tables = update(tables, events, 0, 4)

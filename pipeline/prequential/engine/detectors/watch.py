@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.configuration.settings.durations import parse_budget
@@ -235,29 +235,43 @@ class Signal:
                 copy_rows(old, rows, new, new_rows)
 
 
+class WatchedStream(NamedTuple):
+    """What a stream's configuration says to all of its detectors, and the size of their tables."""
+
+    rows: int
+    capacity: int  # for classes
+    loss: int  # of an outcome: `ERROR`, `ABSOLUTE` or `SQUARED`
+    by_value: bool = False  # whether costs are times the record's value
+    extended: int = 0  # see `registry.extends_scores`
+    cluster: int = 0  # length of clusters, ms; 0: it follows from the data
+    joint: CellNumbers = ALL_CELLS  # the numbers of joint cells
+
+
 class Watch:
     """A detector on its signal, with a row of its table for each sequence of a plan."""
 
-    def __init__(
-        self, config: DetectorConfig, rows: int, capacity: int, loss: int, apart: float = 0.0,
-        by_value: bool = False, extended: int = 0, cluster: int = 0, joint: CellNumbers = ALL_CELLS,
-    ) -> None:  # fmt: skip
+    def __init__(self, config: DetectorConfig, stream: WatchedStream, apart: float = 0.0) -> None:
+        """`apart`: outcomes between two false alarms by their budget; 0: no budget sets the threshold."""
         self.config = config
-        self._loss = loss
+        self._loss = loss = stream.loss
         detector = DETECTORS[config.detector]
         self._run = detector.run
         settings: Any = detector.configured(config.params)
         #: Whether a budget of false alarms sets its threshold.
         self.budgeted = apart > 0.0
         if self.budgeted:
-            settings = settings._replace(apart=apart, kind=kind_of(config, loss), cluster=cluster)
+            kind = kind_of(config, loss)
+            settings = settings._replace(apart=apart, kind=kind, cluster=stream.cluster)
         self._settings = settings
         #: The parameters in alarms.
         self.params = detector.params(config.params)
         self._changed = detector.changed(config.params)
         min_outcomes = getattr(self._settings, "min_outcomes", MIN_OUTCOMES)
-        self.signal = Signal(config.signal, min_outcomes, rows, capacity, loss, by_value, extended, joint)
-        self.table: Any = detector.new_table(rows, self._settings)
+        self.signal = Signal(
+            config.signal, min_outcomes, stream.rows, stream.capacity, loss, stream.by_value, stream.extended,
+            stream.joint,
+        )  # fmt: skip
+        self.table: Any = detector.new_table(stream.rows, self._settings)
 
     @property
     def is_seeded(self) -> bool:
@@ -313,20 +327,9 @@ def watches_of(
     budgeted = [not detector.fixed and kind_of(detector, loss) != NO_LOSS for detector in detectors]
     if config.alarm_budget:
         apart = sum(budgeted) / parse_budget(config.alarm_budget).rate
-    return [
-        Watch(
-            detector,
-            rows,
-            capacity,
-            loss,
-            apart * is_own,
-            config.cost_per_value,
-            registry.extends_scores(config),
-            config.cluster or 0,
-            joint,
-        )
-        for detector, is_own in zip(detectors, budgeted)
-    ]
+    extended = registry.extends_scores(config)
+    stream = WatchedStream(rows, capacity, loss, config.cost_per_value, extended, config.cluster or 0, joint)
+    return [Watch(detector, stream, apart * is_own) for detector, is_own in zip(detectors, budgeted)]
 
 
 def kind_of(config: DetectorConfig, loss: int) -> int:

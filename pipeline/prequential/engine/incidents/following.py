@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, inner, kernel
 from prequential.engine.incidents import clusters
@@ -150,23 +152,32 @@ FOLLOWED, NEEDS_ROOM, LOOK_DUE = range(3)
 LARGEST_LOSS = 1e30
 
 
+class UnreadRows(NamedTuple):
+    """Rows that are to be taken over: of the log of outcomes, and of the events."""
+
+    outcome: int  # the first one
+    outcomes_end: int  # … and the one behind the last
+    event: int
+    events_end: int
+
+
 @kernel
 def follow(
-    history: ClusterHistory, log: Log, start: int, stop: int, events: Events, first: int, last: int,
-    entities: Entities, positives: Positives, untimed: bool,
+    history: ClusterHistory, log: Log, events: Events, unread: UnreadRows, entities: Entities,
+    positives: Positives, untimed: bool,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Take over rows `start` to `stop` - 1 of the outcome log, and the events that came before each.
+    """Take over rows of the outcome log, and the events that came before each.
 
-    `events` have what became of predictions, in rows `first` to `last` - 1. `entities` and `positives` are
-    the catalog's. If `untimed`, times are numbers of rows. Returns the next row, the next event, and why it
-    stops: FOLLOWED; LOOK_DUE, at the end of a record when owners are due; NEEDS_ROOM, if a pool must grow.
+    `events` have what became of predictions. `entities` and `positives` are the catalog's. If `untimed`,
+    times are numbers of rows. Returns the next row, the next event, and why it stops: FOLLOWED; LOOK_DUE, at
+    the end of a record when owners are due; NEEDS_ROOM, if a pool must grow.
     """
     owners, notes = history.owners, history.notes
-    i, e = start, first
-    while i < stop:
+    i, e = unread.outcome, unread.event
+    while i < unread.outcomes_end:
         if notes[layout.DUE_COUNT] and log.record[i] != notes[layout.DUE_RECORD]:
             return i, e, LOOK_DUE
-        while e < last and events.before[e] <= i:
+        while e < unread.events_end and events.before[e] <= i:
             if _event(history, events, e, untimed):
                 e += 1
             elif not layout.make_room(history):

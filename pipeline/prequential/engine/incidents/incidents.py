@@ -193,10 +193,10 @@ class Incidents:
         entities = self._catalog.registry.entities
         why = following.NEEDS_ROOM
         while why != following.FOLLOWED:
+            unread = following.UnreadRows(row, stop, event, int(logs.used[EVENTS]))
             row, event, why = following.follow(
-                self.history, logs.outcomes, row, stop, logs.events, event, int(logs.used[EVENTS]), entities,
-                positives, self._catalog.untimed,
-            )  # fmt: skip
+                self.history, logs.outcomes, logs.events, unread, entities, positives, self._catalog.untimed
+            )
             self._note_examples(logs, records)
             if why == following.NEEDS_ROOM:
                 self.history = history.with_room(self.history)
