@@ -220,7 +220,7 @@ def test_a_pair_has_its_course_for_each_estimator() -> None:
         comparison(100), comparison(100, estimator="window:1000", measures={"difference": 0.5}),
         comparison(200)
     )
-    [about, _] = history.comparisons("elec2", 0)
+    [about] = history.pair_past
     told = pair_page(history, about)
     assert told["series"]["all"]["values"] == {
         "difference": [0.031, 0.031], "low": [0.012, 0.012], "high": [0.05, 0.05],

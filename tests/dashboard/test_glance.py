@@ -13,8 +13,8 @@ from prequential.views.dashboard.gate import gate_page
 from prequential.views.dashboard.pages import model_page
 from prequential.views.dashboard.pair import pair_page
 from prequential.views.report import parse_condition
-from prequential.views.state.history import PairKey
 from prequential.views.state.newest import ModelKey
+from prequential.views.wording.comparing import PairKey
 
 from tests.browser import opened, ready
 
@@ -171,7 +171,7 @@ class TestPlainWords:
                 assert "differs by at most 0.050" in answer
 
     def test_models_that_decide_at_different_thresholds_are_told(self) -> None:
-        about = PairKey("elec2", 0, "nb", "tree", None, "final", "error", "")
+        about = PairKey("elec2", 0, "nb", "tree", None, "final", "error")
         for other, differs in ((AT_LESS, True), (AT_HALF, False)):
             history = history_of(
                 detailed("nb", AT_HALF), detailed("tree", other), comparison(), config=UP

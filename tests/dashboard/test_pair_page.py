@@ -9,7 +9,7 @@ from boards import a_drift, comparison, history_of, incident, metrics, period, s
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.views.dashboard.pair import Promotion, pair_page
-from prequential.views.state.history import PairKey
+from prequential.views.wording.comparing import PairKey
 
 from tests.browser import opened, ready
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 PAIR = "#/pair?stream=elec2&model=nb&against=tree&partition=0&stage=final&loss=error"
-ABOUT = PairKey("elec2", 0, "nb", "tree", None, "final", "error", "")
+ABOUT = PairKey("elec2", 0, "nb", "tree", None, "final", "error")
 
 CHAMPION = Config(streams={"elec2": StreamConfig(champion="nb")})
 

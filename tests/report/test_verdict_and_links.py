@@ -14,8 +14,8 @@ from prequential.views.dashboard.server import static_files
 from prequential.views.dashboard.verdict import verdict_of, worst_first
 from prequential.views.report import Report
 from prequential.views.report.html import MODULES
-from prequential.views.state.history import PairKey
 from prequential.views.state.ranking import Choice
+from prequential.views.wording.comparing import PairKey
 
 from tests.browser import ready
 
@@ -87,7 +87,7 @@ def test_a_recent_verdict_names_its_basis_and_the_difference_since_then() -> Non
         a_drift(), a_drift("tree"), comparison(4000, measures={"difference": -0.01}, **undecided),
         comparison(6000, measures={"difference": 0.01}, **undecided),
     )
-    told = pair_page(history, PairKey("elec2", 0, "nb", "tree", None, "final", "error", ""))
+    told = pair_page(history, PairKey("elec2", 0, "nb", "tree", None, "final", "error"))
     assert told["since_then"] == pytest.approx((0.01 * 6000 + 0.01 * 4000) / 2000)
     question = told["question"]
     assert (question["answer"], question["basis"], question["is_sure"]) == (

@@ -86,7 +86,11 @@ def _check_counted(
 ) -> None:
     """Raise UsageError if a condition needs alarms, incidents or comparisons, and none were given."""
     alarms = any(past.alarm_counts for past in history.past.values())
-    read = {"alarms": alarms, "incidents": bool(history.incidents.all()), "comparisons": bool(history.recent)}
+    read = {
+        "alarms": alarms,
+        "incidents": bool(history.incidents.all()),
+        "comparisons": bool(history.all_pairs()),
+    }
     for condition in conditions:
         if (
             args.archive is None

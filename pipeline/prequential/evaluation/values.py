@@ -21,7 +21,7 @@ from prequential.offline.replay.summary import SequenceSummary
 from prequential.offline.replay.text import shown_estimators
 from prequential.topics.errors import Fault, listed
 from prequential.topics.outputs import Metrics
-from prequential.views.wording.measures import COMPARED
+from prequential.views.wording.measures import main_measure
 
 
 class Wanted(NamedTuple):
@@ -269,9 +269,7 @@ def _rows(messages: Sequence[Metrics], settings: Settings, measure: str | None) 
         period, final = _period(message), _period(message)["status"] == "final"
         earlier = graded.get(key) if final else message
         estimates = {} if earlier is None else _expected(earlier)
-        name = measure or next(
-            (candidate for candidate in COMPARED if candidate in (*estimates, *message.measures)), None
-        )
+        name = measure or main_measure((*estimates, *message.measures))
         estimate = estimates.get(name or "", {})
         low, high = estimate.get("interval") or (None, None)
         value, predictions = message.measures.get(name or ""), period["predictions"]

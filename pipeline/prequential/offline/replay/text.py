@@ -294,12 +294,9 @@ def baselines_of(
 ) -> Iterator[tuple[str, list[float | None]]]:
     """Yield a measure's baselines: the name of each, and its value by each of these estimators."""
     for baseline in baseline_references(measure):
-        values = [sequence.measures[name].get(baseline.measure) for name in estimators]
+        values = [baseline.value(sequence.measures[name]) for name in estimators]
         if any(value is not None for value in values):
-            yield (
-                baseline.line.name,
-                [1 - value if value is not None and baseline.one_less else value for value in values],
-            )
+            yield baseline.line.name, values
 
 
 def reference_lines(summary: Summary) -> Iterator[str]:

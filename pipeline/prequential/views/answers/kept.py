@@ -9,8 +9,9 @@ from prequential.configuration.settings.model import Config
 from prequential.topics.foreign_json import Unreadable, reader
 from prequential.topics.outputs import Comparison
 from prequential.views.state import readings
-from prequential.views.state.history import History, PairKey
+from prequential.views.state.history import History
 from prequential.views.state.newest import ModelKey, ModelState, NewestReading, SequenceName
+from prequential.views.wording.comparing import PairKey, key_of
 
 #: Messages of one sequence that are kept at most, and of all sequences together (about 2 kB each).
 _OF_SEQUENCE, _OF_ALL = 64, 20_000
@@ -49,8 +50,8 @@ class AnswerHistory(History):
         super().__init__(config, window)
         self._courses: dict[tuple[ModelKey, SequenceName], list[_Kept]] = {}
         self._kept = 0
-        #: The newest message of each comparison and estimator.
-        self.comparison_messages: dict[PairKey, Comparison] = {}
+        #: By comparison and estimator: the newest message.
+        self.comparison_messages: dict[PairKey, dict[str, Comparison]] = {}
 
     def course_of(self, key: ModelKey, sequence: SequenceName) -> list[MetricsMessage]:
         """Return the kept messages of a sequence, the oldest first."""
@@ -97,8 +98,5 @@ class AnswerHistory(History):
 
     def _compared(self, comparison: Comparison) -> None:
         super()._compared(comparison)
-        key = PairKey(
-            comparison.stream, comparison.partition, comparison.model, comparison.against, comparison.segment,
-            comparison.stage, comparison.loss, comparison.estimator,
-        )  # fmt: skip
-        self.comparison_messages[key] = comparison
+        by_estimator = self.comparison_messages.setdefault(key_of(comparison), {})
+        by_estimator[comparison.estimator] = comparison

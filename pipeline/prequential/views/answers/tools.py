@@ -26,7 +26,6 @@ from prequential.views.answers.guide import explain_term, which_number, why_unde
 from prequential.views.answers.kept import AnswerHistory, MetricsMessage, decode_metrics
 from prequential.views.dashboard.overview import Overview
 from prequential.views.state.best import sets_of
-from prequential.views.state.history import PairKey
 from prequential.views.state.incidents import OPEN
 from prequential.views.state.newest import ModelKey, ModelState, SequenceName, StreamPartition
 from prequential.views.state.output_records import OutputRecord
@@ -417,19 +416,10 @@ class Answers:
 
     def _comparison_messages(self, pair: comparing.Pair) -> list[Any]:
         """Return the messages behind a comparison: about all history, and about the latest outcomes."""
+        messages = self._history.comparison_messages.get(pair.key, {})
         latest = comparing.WHOLE if pair.latest is None else pair.latest.estimator
-        keys = [
-            PairKey(
-                pair.stream, pair.partition, pair.model, pair.against, pair.segment, pair.stage, pair.loss,
-                estimator,
-            )
-            for estimator in dict.fromkeys((comparing.WHOLE, latest))
-        ]  # fmt: skip
-        known = self._history.comparison_messages
-        found = [known[key] for key in keys if key in known]
-        return found or [
-            message for key, message in known.items() if key[:7] == keys[0][:7]
-        ]  # without an estimator of all history
+        chosen = [messages[name] for name in dict.fromkeys((comparing.WHOLE, latest)) if name in messages]
+        return chosen or list(messages.values())  # without an estimator of all history
 
     def _pair_values(self, pair: comparing.Pair) -> dict[str, Any]:
         recent = pair.recent

@@ -14,7 +14,7 @@ from prequential.views.state.incidents import AlarmGroup, began
 from prequential.views.state.newest import ModelKey, ModelSilence, StreamPartition
 from prequential.views.state.statuses import Statuses, Verdicts, difference, levels, missed, worse_than
 from prequential.views.wording import status
-from prequential.views.wording.measures import COMPARED
+from prequential.views.wording.measures import main_measure
 
 #: The largest number of rows on a page: more than a reader needs, and few enough to send every second.
 MOST_ROWS = 200
@@ -167,7 +167,7 @@ class Overview:
     def _spark(self, row: ranking.RankedModel) -> list[float | None]:
         """Return the newest values of a model's main measure, evenly spread over its course."""
         measures = {} if row.reading is None else row.reading.measures
-        name = next((measure for measure in COMPARED if measure in measures), None)
+        name = main_measure(measures)
         course = None if name is None else courses.course_of(self._history, row, name, _SPARK)
         return [] if course is None else [
             None if value is None else float(f"{value:.4g}") for value in course["values"][name]

@@ -13,12 +13,13 @@ from prequential.views.dashboard.incident import events_of
 from prequential.views.dashboard.overview import silent_line
 from prequential.views.state import ranking
 from prequential.views.state.best import deciding_set
-from prequential.views.state.history import History, PairKey
+from prequential.views.state.history import History
 from prequential.views.state.newest import ModelKey, SequenceName, coverage_of, expected_lines
 from prequential.views.state.statuses import better_now
 from prequential.views.state.thresholds import threshold_of, thresholds_sentence
 from prequential.views.wording import comparing
 from prequential.views.wording.best_models import in_words
+from prequential.views.wording.comparing import PairKey
 
 
 class Answer(NamedTuple):
@@ -139,8 +140,8 @@ def pair_page(
     """Return the page of two models as JSON: the difference of their losses over time, and the verdict.
 
     The page also shows whether one may replace the other, the verdicts by segment and loss, and each model's
-    measures, coverage and expected values. `now` is in epoch ms, None for files. The estimator of `pair_key`
-    is ignored. Raises Absent for an unknown comparison.
+    measures, coverage and expected values. `now` is in epoch ms, None for files. Raises Absent for an unknown
+    comparison.
     """
     courses = courses or Courses(history)
     pairs = [
@@ -156,13 +157,11 @@ def pair_page(
         )
     [pair] = pairs
     pair_key = pair_key._replace(stage=pair.stage)
-    rows = [
-        key for key in history.comparisons(pair_key.stream, pair_key.partition) if key[:7] == pair_key[:7]
-    ]  # of each estimator
+    past = history.pair_past.get(pair_key, {})
     promotions = list(_promotions(history, pair_key))
     return {
         **pair_key._asdict(), "same": pair.same, "split": pair_key.stream in history.split,
-        "estimators": [key.estimator for key in rows],
+        "estimators": list(past),
         "outcomes": pair.outcomes, "ts": pair.ts, "untimed": pair.untimed, "difference": pair.difference,
         "interval": pair.interval, "level": pair.level, "verdict": pair.verdict, "since": pair.since,
         "latest": pair.latest, "recent": pair.recent, "contradicted": comparing.contradicted(pair),
@@ -170,10 +169,8 @@ def pair_page(
         "sentence": comparing.standing(pair), **_certainty(pair),
         "thresholds": _thresholds(history, pair_key),
         "series": {
-            key.estimator: courses.course(
-                key.estimator, history.pair_series[key], history.pair_newest.get(key)
-            )
-            for key in rows
+            estimator: courses.course(estimator, course.series, course.newest)
+            for estimator, course in past.items()
         },
         "champion": history.config.stream(pair_key.stream).champion,
         "promotions": promotions,
@@ -233,13 +230,14 @@ def _since_then(history: History, pair_key: PairKey, pair: comparing.Pair) -> fl
 
     The mean over all n outcomes times n is their sum; the part up to the beginning is subtracted.
     """
-    key = pair_key._replace(estimator=comparing.WHOLE)
-    series, newest = history.pair_series.get(key), history.pair_newest.get(key)
-    if pair.recent is None or pair.recent.since is None or series is None or newest is None:
+    course = history.pair_past.get(pair_key, {}).get(comparing.WHOLE)
+    newest = None if course is None else course.newest
+    if pair.recent is None or pair.recent.since is None or course is None or newest is None:
         return None
     end = newest.values.get("difference")
+    points = zip(course.series.outcomes(), course.series.values("difference"))
     before = [
-        (outcomes, value) for outcomes, value in zip(series.outcomes(), series.values("difference"))
+        (outcomes, value) for outcomes, value in points
         if outcomes <= pair.recent.since and value is not None
     ]  # fmt: skip
     if end is None or newest.outcomes <= pair.recent.since:

@@ -29,13 +29,14 @@ from prequential.views.dashboard.courses import Absent, Courses
 from prequential.views.dashboard.gate import gate_page
 from prequential.views.dashboard.marking import SECRET_HEADER, PageMarks, WriteMark, mark_of
 from prequential.views.dashboard.pair import pair_page
-from prequential.views.state.history import History, PairKey
+from prequential.views.state.history import History
 from prequential.views.state.newest import TOPICS, ModelKey
 from prequential.views.state.output_records import OutputRecord
 from prequential.views.state.ranking import Choice
 from prequential.views.watching.marks import MarksReader
 from prequential.views.watching.tail import Tail
 from prequential.views.watching.workers import WorkerWatch
+from prequential.views.wording.comparing import PairKey
 from prequential.web.http import Access, HttpServer, address, in_thread, response
 
 log = logging.getLogger(__name__)
@@ -197,7 +198,7 @@ def _pair(params: Params, history: History) -> PairKey:
     key = _model(params, history)
     return PairKey(
         key.stream, key.partition, key.model, _text(params, "against"), params.get("segment"),
-        params.get("stage", FINAL), params.get("loss", "error"), "",
+        params.get("stage", FINAL), params.get("loss", "error"),
     )  # fmt: skip
 
 

@@ -63,7 +63,7 @@ def _total(history: History, row: RankedModel) -> dict[str, Any] | None:
     reading = history.reading(row.model.sequences.get(sequence))
     if reading is None:
         return None
-    name = next((measure for measure in measures.COMPARED if measure in reading.measures), None)
+    name = measures.main_measure(reading.measures)
     if name is None:
         return None
     baselines = {

@@ -22,7 +22,7 @@ from prequential.views.dashboard.pair import pair_page
 from prequential.views.dashboard.server import static_files
 from prequential.views.dashboard.verdict import verdict_of, worst_first
 from prequential.views.state import ranking
-from prequential.views.state.history import History, PairKey
+from prequential.views.state.history import History
 from prequential.views.state.newest import ModelKey
 from prequential.views.state.series import Point, Series
 
@@ -326,12 +326,9 @@ def _pair_pages(history: History, rows: list[ranking.RankedModel]) -> Iterator[d
     for stream, partition in streams:
         pairs = history.pairs(stream, partition)
         for pair in sorted(pairs, key=lambda pair: (pair.segment is not None, not pair.is_decided)):
-            pair_key = PairKey(
-                stream, partition, pair.model, pair.against, pair.segment, pair.stage, pair.loss, ""
-            )
-            if pair_key not in seen:
-                seen.add(pair_key)
-                yield pair_page(history, pair_key, ThinCourses(history, _POINTS))
+            if pair.key not in seen:
+                seen.add(pair.key)
+                yield pair_page(history, pair.key, ThinCourses(history, _POINTS))
 
 
 def _source(text: str) -> str:

@@ -11,10 +11,10 @@ from itertools import islice
 from typing import NamedTuple
 
 from prequential.configuration.settings.stages import FINAL
-from prequential.engine.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS
 from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.registry import NAMES
 from prequential.topics.errors import UsageError, printable
+from prequential.topics.outputs import BY_PARTITION
 from prequential.views.dashboard.overview import Overview
 from prequential.views.dashboard.pair import Answer, lately
 from prequential.views.state.history import History
@@ -53,34 +53,32 @@ class Challenge(NamedTuple):
         """Return an answer for each pair, and whether it fails; one failure if it is about none."""
         answers: list[Answer] = []
         chosen = self.selectors
-        for key, newest in history.recent.items():
-            recent = newest.verdict
+        for pair in history.all_pairs():
             if "segment" in chosen:
-                fits = chosen.choose("segment", key.segment or "")
+                fits = chosen.choose("segment", pair.segment or "")
             else:
-                fits = key.segment is None
-            fits = fits and any(chosen.choose("stage", stage, FINAL) for stage in (key.stage, *newest.same))
-            fits = fits and chosen.choose("loss", key.loss, "error") and chosen.choose("stream", key.stream)
+                fits = pair.segment is None
+            fits = fits and any(chosen.choose("stage", stage, FINAL) for stage in (pair.stage, *pair.same))
+            fits = fits and chosen.choose("loss", pair.loss, "error")
+            fits = fits and chosen.choose("stream", pair.stream)
             # All partitions together have no recent verdict.
-            if not fits or not recent or key.model == key.against:
+            if not fits or pair.is_of_stages or pair.verdict == BY_PARTITION:
                 continue
-            for model, rival, leads in (
-                (key.model, key.against, VERDICTS[A_BETTER]), (key.against, key.model, VERDICTS[B_BETTER]),
-            ):  # fmt: skip
+            better = since = None
+            if pair.recent is not None:
+                better, since = pair.better(pair.recent.verdict), pair.recent.since
+            for model, rival in ((pair.model, pair.against), (pair.against, pair.model)):
                 if (
                     fnmatchcase(model, self.model)
                     and not is_baseline(model)
                     and chosen.choose_model("against", rival)
                 ):
-                    verdict, since = recent.get("verdict"), recent.get("since")
-                    subject = f"{key.stream} / {model} against {rival}, {key.stage}, {key.loss}"
-                    better = None if verdict == VERDICTS[UNDECIDED] else model if verdict == leads else rival
+                    subject = f"{pair.stream} / {model} against {rival}, {pair.stage}, {pair.loss}"
                     sentence = f"{subject}: {lately(better, since)}"
-                    if newest.provisional is not None:
-                        sentence += (
-                            f"; {comparing.waiting_in_words(newest.provisional, key.model, key.against)}"
-                        )
-                    answers.append(Answer(verdict != leads, sentence))
+                    if pair.provisional is not None:
+                        waiting = comparing.waiting_in_words(pair.provisional, pair.model, pair.against)
+                        sentence += f"; {waiting}"
+                    answers.append(Answer(better != model, sentence))
         return answers or [Answer(True, f"`{self.text}`: no pair of models that it is about is compared")]
 
 
@@ -276,13 +274,8 @@ def _lines(history: History, title: str, conditions: Sequence[Condition | Challe
     if conditions:
         yield ""
     yield from _table(history)
-    stream_partitions = sorted({(key.stream, key.partition) for key in history.models})
-    pairs = [
-        pair
-        for stream_partition in stream_partitions
-        for pair in history.pairs(*stream_partition)
-        if pair.segment is None
-    ]
+    pairs = [pair for pair in history.all_pairs() if pair.segment is None]
+    pairs.sort(key=lambda pair: (pair.stream, pair.partition))
     heading, *lines = list(comparison_report.report(pairs)) or [""]
     yield from _section(heading.capitalize(), (f"- {code(line.strip())}" for line in lines))
     yield from _section("Compared with their first outcomes", _referred(history))

@@ -21,6 +21,7 @@ from prequential.views.state.newest import (
     coverage_of,
 )
 from prequential.views.state.series import Capacity, PeriodSeries, Point, Series
+from prequential.views.wording.comparing import PairKey, key_of
 
 _AnySeries = TypeVar("_AnySeries", Series, PeriodSeries)
 
@@ -40,25 +41,12 @@ class Version(NamedTuple):
     ts: int
 
 
-class PairKey(NamedTuple):
-    """The key of comparisons: two models of a stream in a partition, by a loss and an estimator."""
+class PairPast:
+    """The course of a comparison by one estimator, and its newest message as a point."""
 
-    stream: str
-    partition: int
-    model: str
-    against: str
-    segment: str | None
-    stage: str
-    loss: str
-    estimator: str
-
-
-class RecentVerdict(NamedTuple):
-    """The recent verdict of a comparison, as in its newest message."""
-
-    verdict: dict[str, Any]
-    same: list[str]  # stages with equal outcomes
-    provisional: dict[str, Any] | None  # who is ahead, until there are enough whole days
+    def __init__(self, series: Series) -> None:
+        self.series = series
+        self.newest: Point | None = None
 
 
 class Past:
@@ -91,11 +79,8 @@ class History(NewestMessages):
         self.window = window
         self.past: dict[ModelKey, Past] = {}
         self.configurations = Configurations(self.config)
-        self.pair_series: dict[PairKey, Series] = {}
-        self.pair_newest: dict[PairKey, Point] = {}
-        #: By comparison: the newest recent verdict.
-        self.recent: dict[PairKey, RecentVerdict] = {}
-        self._pairs_of: dict[tuple[str, int], dict[PairKey, None]] = {}
+        #: By comparison and estimator, in the order in which they arrived.
+        self.pair_past: dict[PairKey, dict[str, PairPast]] = {}
         self._capacity = capacity if capacity is not None else Capacity()
         #: The newest Kafka time (epoch ms) of all messages.
         self.newest_time = 0
@@ -114,10 +99,6 @@ class History(NewestMessages):
         self.newest_time = max(self.newest_time, time)
         self.pace.add(time)
         return super().update(topic, value, time)
-
-    def comparisons(self, stream: str, partition: int) -> list[PairKey]:
-        """Return the comparisons of a stream in a partition, in the order in which they arrived."""
-        return list(self._pairs_of.get((stream, partition), ()))
 
     def within(self, series: Series) -> Series:
         """Drop the points of a course that are older than the window; returns the course."""
@@ -180,24 +161,16 @@ class History(NewestMessages):
         self._grew(past.periods, before)
 
     def _compared(self, comparison: Comparison) -> None:
-        key = PairKey(
-            comparison.stream, comparison.partition, comparison.model, comparison.against, comparison.segment,
-            comparison.stage, comparison.loss,
-            comparison.estimator,
-        )  # fmt: skip
-        if comparison.recent:
-            recent = RecentVerdict(comparison.recent, comparison.same or [], comparison.provisional or None)
-            self.recent[key._replace(estimator="")] = recent
-        series = self.pair_series.get(key)
-        if series is None:
-            series = self.pair_series[key] = self._new(Series)
-            self._pairs_of.setdefault((comparison.stream, comparison.partition), {})[key] = None
+        past = self.pair_past.setdefault(key_of(comparison), {})
+        course = past.get(comparison.estimator)
+        if course is None:
+            course = past[comparison.estimator] = PairPast(self._new(Series))
         values = dict(comparison.measures)
         if comparison.interval is not None:
             values["low"], values["high"] = comparison.interval
-        self.pair_newest[key] = Point(comparison.ts, comparison.outcomes, values)
-        if comparison.outcomes and series.wants(comparison.ts, comparison.outcomes):
-            self._add(series, comparison.ts, comparison.outcomes, values)
+        course.newest = Point(comparison.ts, comparison.outcomes, values)
+        if comparison.outcomes and course.series.wants(comparison.ts, comparison.outcomes):
+            self._add(course.series, comparison.ts, comparison.outcomes, values)
 
     def _alarmed(self, model: ModelState, alarm: readings.Notice) -> None:
         past = self.past.setdefault(model.key, Past())
@@ -230,7 +203,8 @@ class History(NewestMessages):
                 yield past.coverage
             if past.periods is not None:
                 yield past.periods
-        yield from self.pair_series.values()
+        for courses in self.pair_past.values():
+            yield from (course.series for course in courses.values())
 
 
 def newest_point(reading: readings.Reading | None) -> Point | None:

@@ -168,11 +168,9 @@ def baseline_lead(row: RankedModel) -> BaselineLead | None:
     if model_value is None or outcomes < FEW:
         return None
     ahead = [
-        BaselineLead(reference.line.name, values[reference.measure], model_value)
-        for reference in measures.baseline_references("accuracy")
-        if reference.measure in values
-        and values[reference.measure] - model_value
-        > _ERRORS * math.sqrt((2 - values[reference.measure] - model_value) / outcomes)
+        BaselineLead(baseline.line.name, baseline.value, model_value)
+        for baseline in measures.baseline_values(values, "accuracy")
+        if baseline.value - model_value > _ERRORS * math.sqrt((2 - baseline.value - model_value) / outcomes)
     ]
     return max(ahead, key=lambda lead: lead.value, default=None)
 
@@ -182,9 +180,7 @@ def is_below_baseline(row: RankedModel) -> bool:
     if row.reading is None or is_baseline(row.model.key.model) or row.reading.outcomes < FEW:
         return False
     values = row.reading.measures
-    if "accuracy" in values and any(
-        reference.measure in values for reference in measures.baseline_references("accuracy")
-    ):
+    if "accuracy" in values and measures.baseline_values(values, "accuracy"):
         return baseline_lead(row) is not None
     return any(row.reading.measures.get(name, 0.0) < _RELATIVE_LOSS for name in _AGAINST)
 
@@ -388,7 +384,7 @@ def difference(row: RankedModel) -> float | None:
     reading = row.reading
     if reading is None:
         return None
-    name = next((measure for measure in measures.COMPARED if measure in reading.measures), None)
+    name = measures.main_measure(reading.measures)
     differences = (
         comparison.difference
         for comparison in comparing.referred(reading.reference)

@@ -13,7 +13,7 @@ from prequential.engine.estimators.naming import recency
 from prequential.topics.disparities import Disparity
 from prequential.topics.errors import printable
 from prequential.topics.outputs import BY_PARTITION, Comparison
-from prequential.views.wording.measures import COLUMNS
+from prequential.views.wording.measures import main_measure
 
 #: The estimator over all history, to which intervals and verdicts refer.
 WHOLE = "all"
@@ -64,6 +64,18 @@ class Recent(msgspec.Struct):
     since: int
 
 
+class PairKey(NamedTuple):
+    """The key of comparisons: two models of a stream in a partition, by a loss, in a stage and a segment."""
+
+    stream: str
+    partition: int
+    model: str
+    against: str
+    segment: str | None
+    stage: str
+    loss: str
+
+
 class Pair(msgspec.Struct):
     """The comparison of two models in a stage, by one loss: over all history, and in the latest outcomes."""
 
@@ -100,6 +112,11 @@ class Pair(msgspec.Struct):
     disagreement: dict[str, Any] | None = None
 
     @property
+    def key(self) -> PairKey:
+        """The models that are compared, and by what."""
+        return key_of(self)
+
+    @property
     def is_decided(self) -> bool:
         """Whether there is a verdict over the whole run."""
         return self.verdict in (A_LEADS, B_LEADS)
@@ -112,6 +129,19 @@ class Pair(msgspec.Struct):
     def better(self, verdict: str) -> str | None:
         """Return the better model by a verdict; None if neither is better."""
         return {A_LEADS: self.model, B_LEADS: self.against}.get(verdict)
+
+
+def key_of(comparison: Comparison | Pair) -> PairKey:
+    """Return which models are compared, and by what; the comparisons of all estimators have the same key."""
+    return PairKey(
+        comparison.stream,
+        comparison.partition,
+        comparison.model,
+        comparison.against,
+        comparison.segment,
+        comparison.stage,
+        comparison.loss,
+    )
 
 
 def pair_of(comparison: Comparison) -> Pair:
@@ -183,23 +213,15 @@ class NewestPairs:
     """The newest messages of each pair, stage and loss."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, int, str, str, str | None, str, str], Pair] = {}
+        self._pairs: dict[PairKey, Pair] = {}
 
     def update(self, comparison: Comparison) -> bool:
         """Store a message; return whether it changes the comparison.
 
         Each estimator has a message after as many outcomes.
         """
-        key = (
-            comparison.stream,
-            comparison.partition,
-            comparison.model,
-            comparison.against,
-            comparison.segment,
-            comparison.stage,
-            comparison.loss,
-        )
-        pair, before = pair_of(comparison), self._found.get(key)
+        key, pair = key_of(comparison), pair_of(comparison)
+        before = self._pairs.get(key)
         if before is not None and (before.outcomes, before.verdict) == (pair.outcomes, pair.verdict):
             if comparison.estimator != WHOLE:
                 pair.difference = before.difference
@@ -208,19 +230,17 @@ class NewestPairs:
                 pair.latest = latest
         elif before is not None and pair.latest is None:
             pair.latest = before.latest  # until its own message comes, a moment later
-        self._found[key] = pair
+        self._pairs[key] = pair
         return pair != before
 
     def drop(self, model: str, stage: str) -> None:
         """Forget the comparisons of a model in a stage."""
-        for key in [
-            candidate for candidate in self._found if candidate[5] == stage and model in candidate[2:4]
-        ]:
-            del self._found[key]
+        for key in [key for key in self._pairs if key.stage == stage and model in (key.model, key.against)]:
+            del self._pairs[key]
 
     def newest(self) -> list[Pair]:
         """Return all comparisons, in the order in which they began."""
-        return list(self._found.values())
+        return list(self._pairs.values())
 
 
 def standing(pair: Pair) -> str:
@@ -600,5 +620,5 @@ def referred(reference: Mapping[str, Any]) -> Iterator[ReferenceComparison]:
 def main_comparison(reference: Mapping[str, Any]) -> ReferenceComparison | None:
     """Return the measure that stands for all, if one is shown; None without one."""
     by_measure = {comparison.measure: comparison for comparison in referred(reference)}
-    order = [name for names in COLUMNS.values() for name in names]
-    return next((by_measure[name] for name in (*order, *by_measure) if name in by_measure), None)
+    name = main_measure(by_measure) or next(iter(by_measure), None)
+    return None if name is None else by_measure[name]

@@ -12,7 +12,7 @@ from prequential.engine.detectors.objectives import MISS
 from prequential.engine.measures.declaration import LESS
 from prequential.engine.measures.registry import LOSSES, MEASURES
 from prequential.topics.errors import printable
-from prequential.views.wording.measures import COMPARED
+from prequential.views.wording.measures import main_measure
 from prequential.views.wording.periods import period_name
 from prequential.views.wording.status import number
 
@@ -50,7 +50,7 @@ def expected_period(
     `labelled` are measures of the labelled predictions, whose share is `labelled_share`; `expected` are those
     of the message's field of this name, none if the period is `final`.
     """
-    measure = next((name for name in COMPARED if name in (expected or labelled)), None)
+    measure = main_measure(expected or labelled)
     if measure is None:
         return None
     estimate = expected.get(measure, {})

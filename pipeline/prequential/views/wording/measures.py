@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from prequential.engine.measures.declaration import CLASSIFICATION, MULTILABEL, REGRESSION, Reference
@@ -41,6 +41,11 @@ class BaselineReference(NamedTuple):
     line: Reference
     one_less: bool  # whether 1 minus it is the reference
 
+    def value(self, measures: Mapping[str, float]) -> float | None:
+        """Return the reference for the measure's value, by these measures; None if it has none."""
+        value = measures.get(self.measure)
+        return 1 - value if value is not None and self.one_less else value
+
 
 def baseline_references(measure: str) -> list[BaselineReference]:
     """Return the references of a measure: baselines if it is a share of correct ones, or 1 minus it."""
@@ -51,6 +56,26 @@ def baseline_references(measure: str) -> list[BaselineReference]:
         BaselineReference(name, definition.reference, not loss.one_less)
         for name, definition in MEASURES.items()
         if definition.reference is not None and not definition.quality and definition.needs_label
+    ]
+
+
+class BaselineValue(NamedTuple):
+    """A baseline and its value, next to a measure's value."""
+
+    line: Reference
+    value: float
+
+
+def baseline_values(measures: Mapping[str, float], measure: str) -> list[BaselineValue]:
+    """Return the baselines of a measure that have a value by these measures.
+
+    >>> [(baseline.line.short, baseline.value) for baseline in baseline_values({"p_maj": 0.75}, "error")]
+    [('most frequent', 0.25)]
+    """
+    return [
+        BaselineValue(reference.line, value)
+        for reference in baseline_references(measure)
+        if (value := reference.value(measures)) is not None
     ]
 
 

@@ -11,7 +11,7 @@ from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.registry import LOSSES, MEASURES
 from prequential.topics.errors import printable
 from prequential.topics.outputs import Alarm, Incident
-from prequential.views.wording.measures import COMPARED, baseline_references
+from prequential.views.wording.measures import baseline_values, main_measure
 
 #: Causes in words.
 CAUSES = {
@@ -437,22 +437,19 @@ def value_sentence(measures: Mapping[str, float], estimator: str, n: float, outc
     >>> value_sentence({"accuracy": 0.5, "p_maj": 0.75}, "window:1000", 1000, 4000)
     'Right in 50.0% of the latest 1,000 outcomes. The most frequent label is right in 75.0%.'
     """
-    name = next((measure for measure in COMPARED if measure in measures), None)
+    name = main_measure(measures)
     outcomes_text = _where(estimator, n, outcomes)
     if name is None:
         return f"No measure has a value in {outcomes_text}."
     if name != "accuracy":
         return f"{name} is {number(measures[name])} in {outcomes_text}."
-    lines = {
-        reference.line.name: measures[reference.measure]
-        for reference in baseline_references(name)
-        if reference.measure in measures
-    }
-    best = max(lines, key=lambda baseline: lines[baseline], default=None)
+    baselines = baseline_values(measures, name)
+    best = max(baselines, key=lambda baseline: baseline.value, default=None)
     sentence = f"Right in {_percent(measures[name])} of {outcomes_text}."
-    if best is None or lines[best] <= measures[name]:
+    if best is None or best.value <= measures[name]:
         return sentence
-    return f"{sentence} {best[:1].upper()}{best[1:]} is right in {_percent(lines[best])}."
+    baseline_name = best.line.name
+    return f"{sentence} {baseline_name[:1].upper()}{baseline_name[1:]} is right in {_percent(best.value)}."
 
 
 def _where(estimator: str, n: float, outcomes: int) -> str:
@@ -498,14 +495,7 @@ def references(measures: Mapping[str, float], name: str) -> Iterator[dict[str, A
     if name not in measures:
         return
     definition = MEASURES.get(name)
-    values = [
-        (
-            reference.line.short,
-            1 - measures[reference.measure] if reference.one_less else measures[reference.measure],
-        )
-        for reference in baseline_references(name)
-        if reference.measure in measures
-    ]
+    values = [(baseline.line.short, baseline.value) for baseline in baseline_values(measures, name)]
     if definition is not None and definition.quality and definition.reference is not None:
         values.append((definition.reference.short, 0.0))
     for short, value in values:
