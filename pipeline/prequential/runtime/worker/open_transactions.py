@@ -38,6 +38,15 @@ class OpenTransaction:
     >>> found.look(12, 12)
     >>> found.age is None, found.text is None
     (True, True)
+
+    Producers' transactions may overlap. When the first one ends, the records of the next are as old:
+
+    >>> found.look(20, 25)
+    >>> now = 106.0
+    >>> found.look(None, 25)
+    >>> found.look(23, 25)
+    >>> found.age is None, found.holds_back
+    (True, True)
     """
 
     def __init__(self, name: str, clock: Callable[[], float] = monotonic) -> None:
@@ -46,6 +55,9 @@ class OpenTransaction:
         self._end = -1  # offset up to which the partition can be read
         self._high = -1
         self._since = math.inf
+        self._withheld_since = (
+            math.inf
+        )  # as `_since`, and goes on when readers get to another open transaction
         self._logged = 0.0  # the age in the latest log line
 
     def look(self, end: int | None, high: int | None) -> None:
@@ -53,6 +65,11 @@ class OpenTransaction:
 
         `end` is None unless the partition was read to its end.
         """
+        if end is not None and high is not None:
+            if high > end:
+                self._withheld_since = min(self._withheld_since, self._clock())
+            elif high == end:  # otherwise `high` is older than `end`, and says nothing about it
+                self._withheld_since = math.inf
         if end is None or high is None or high <= end:
             if self._logged:
                 log.info("the transaction in %s has ended", self._name)
@@ -75,8 +92,8 @@ class OpenTransaction:
     @property
     def holds_back(self) -> bool:
         """Whether other topics wait, because the withheld records precede theirs in time."""
-        age = self.age
-        return age is not None and age < _WAIT_SECONDS
+        withheld = self._clock() - self._withheld_since
+        return withheld >= _SURE_SECONDS and (self.age or 0.0) < _WAIT_SECONDS
 
     @property
     def text(self) -> str | None:
