@@ -466,7 +466,7 @@ class Consumer(Client):
         if reading.answer is None:
             if reading.offset == end == reading.eof and reading.ends == (log.start, log.end):
                 return []  # the broker has nothing to answer yet
-            reading.answer = (now + self.network.delay() + self.network.delay(), end)
+            reading.answer = (now + self.network.fetch_delay(), end)
         if reading.answer[0] > now:
             return []
         end = reading.answer[1]

@@ -229,15 +229,18 @@ def _make_worker(*args: Any, **options: Any) -> worker_app.Worker:
     return worker
 
 
-#: The instance at whose records a worker dies of an error.
-POISON = "poison"
+#: The instances at whose records a worker dies: of an error, or of a crash below Python.
+POISON, CRASH = "poison", "crash"
 
 _encode = Encoder.encode
 
 
 def _encode_unless_poison(self: Encoder, records: Any, *more: Any) -> Any:
-    if any(record.instance_id == POISON for record in records):
-        raise ValueError("the record is poison")
+    for record in records:
+        if record.instance_id == POISON:
+            raise ValueError("the record is poison")
+        if record.instance_id == CRASH:
+            leave(-11)
     return _encode(self, records, *more)
 
 
@@ -286,6 +289,7 @@ _CONSTANTS: tuple[tuple[Any, str, Any], ...] = (
     (ingest_app, "_TICK_SECONDS", 0.1),
     (worker_app, "_REJOIN_SECONDS", 2.0),
     (findings, "LOOK_SECONDS", 5.0),
+    (findings, "_HOUR", 20.0),
     (findings, "_LEAST", 10),
     (worker_app, "LOOK_SECONDS", 5.0),
     (checkpoint, "_BACKLOG", 200),

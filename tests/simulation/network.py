@@ -31,10 +31,12 @@ class Network:
         self.lateness = 0.3
         #: Longest delay of a request that comes late, in seconds.
         self.longest_delay = 3.0
+        #: Longest time by which the answer to a fetch comes later than those of others, in seconds.
+        self.jitter = 0.0
         #: Processes that reach no broker.
         self.cut: set[Process] = set()
-        #: After how many further requests a process is killed.
-        self.armed: dict[Process, int] = {}
+        #: What befalls a process within one of its next requests, and after how many others.
+        self.armed: dict[Process, tuple[int, Callable[[], None]]] = {}
 
     def delay(self) -> float:
         """Seconds that a message takes."""
@@ -66,7 +68,7 @@ class Network:
                 broken()
                 loop.block(min(left, _CUT_SECONDS))
                 continue
-            self._kill_if_armed(process)
+            self._strike_if_armed(process)
             answered = loop.create_future()
             is_lost = self._random.random() < self.loss
             is_late = is_lost and self._random.random() < self.lateness
@@ -81,13 +83,19 @@ class Network:
             if is_lost:
                 broken()
 
-    def _kill_if_armed(self, process: Process | None) -> None:
-        if process is not None and process in self.armed:
-            self.armed[process] -= 1
-            if self.armed[process] < 0:
-                del self.armed[process]
-                # On its way, or not: the request that follows is the last one.
-                self._loop.call_outside(process.end, delay=self._random.random() * 2 * self.delay())
+    def fetch_delay(self) -> float:
+        """Seconds that a fetch takes, with its answer."""
+        return self.delay() + self.delay() + self.jitter * self._random.random()
+
+    def _strike_if_armed(self, process: Process | None) -> None:
+        if process is None or process not in self.armed:
+            return
+        left, strike = self.armed.pop(process)
+        if left > 0:
+            self.armed[process] = left - 1, strike
+        else:
+            # The request that follows may have arrived by then, or not.
+            self._loop.call_outside(strike, delay=self._random.random() * 2 * self.delay())
 
     def _arrive(self, apply: Callable[[], Any], process: Process | None, answered: Any) -> None:
         try:

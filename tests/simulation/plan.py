@@ -17,7 +17,8 @@ from prequential.configuration.settings.streams import BY_INSTANCE, DetectorConf
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.partitioning import key_of
 
-from tests.simulation.machine import POISON
+from tests.simulation.machine import CRASH, POISON
+from tests.simulation.mistakes import IDS, INVALID, KINDS, LATE, Mistake
 
 
 class Send(NamedTuple):
@@ -70,47 +71,118 @@ class Plan:
     is_static: bool = False
     #: Whether a record is among them at which workers die.
     has_poison: bool = False
+    #: Longest time by which the answer to a fetch comes later than those of others, in seconds.
+    jitter: float = 0.0
+    #: What the producer of a stream does wrong for some time.
+    mistake: Mistake | None = None
     #: By stream and model, how many outcomes there must be: instances with a prediction and a label.
     outcomes: Mapping[tuple[str, str], int] = field(default_factory=dict, hash=False)
 
 
-#: Kinds of faults, and how often each comes in relation to others.
+class Aim(NamedTuple):
+    """What worlds of one kind have more of than others, so that some faults meet what they need."""
+
+    #: Share of these worlds among all.
+    share: float
+    #: Kinds of faults, and how often each comes in relation to others.
+    kinds: Mapping[str, int]
+    #: How many faults there are.
+    faults: Sequence[int] = (1, 2, 3, 4)
+    #: How many processes of `ingest` write the labels, 0: they come from elsewhere; and of workers.
+    ingests: Sequence[int] = (0, 0, 0, 0, 1, 1, 2)
+    workers: Sequence[int] = (1, 2, 2)
+    #: Share of worlds whose labels follow predictions at once, with records in transactions of producers, and
+    #: with a record at which workers die.
+    quick: float = 0.2
+    in_transactions: float = 0.3
+    poison: float = 0.15
+    #: Longest times (seconds) for which such transactions are open.
+    longest: Sequence[float] = (0.5, 4.0)
+    jitter: float = 0.0
+    #: Settings of workers that are not drawn.
+    settings: Mapping[str, Any] = {}
+    #: Whether the producer of a stream makes a mistake for some time.
+    has_mistake: bool = False
+
+
 _KINDS = {
     "kill": 9, "terminate": 3, "pause": 4, "slow": 3, "lose": 6, "cut": 4, "markers": 2, "clock": 1,
-    "compact": 2, "reconfigure": 1, "stray": 2, "rebuild": 1, "damage": 1, "grow": 1,
+    "compact": 2, "reconfigure": 1, "stray": 2, "rebuild": 1, "damage": 1, "grow": 1, "late": 2,
 }  # fmt: skip
+
+AIMS = {
+    "anything": Aim(0.42, _KINDS, (0, 1, 2, 3, 4, 6)),
+    # Members of the group of `ingest` lose partitions while a transaction is under way.
+    "group": Aim(
+        0.1, {"pause": 8, "markers": 4, "kill": 3, "terminate": 3, "lose": 2, "cut": 3}, (2, 3, 4), (2,), (1,)
+    ),
+    # Commits whose result is unknown, and requests that arrive late.
+    "doubt": Aim(0.12, {"cut": 8, "late": 6, "lose": 2, "kill": 3}, (2, 3, 4), (0,), poison=0.0),
+    # Workers restore snapshots, which they wrote while much else was under way.
+    "snapshots": Aim(
+        0.12, {"kill": 6, "slow": 4, "damage": 5, "compact": 2, "markers": 2}, (2, 3, 4), (0,),
+        settings={"snapshot_every": 100}, poison=0.0,
+    ),
+    # No fault at all, and records that other topics have to wait for.
+    "order": Aim(
+        0.1, {"compact": 1}, (0,), (0,), quick=0.7, in_transactions=0.5, poison=0.0, longest=(4.0, 10.0),
+        jitter=0.06, settings={"grace": 300},
+    ),
+    # Records that crash workers.
+    "crash": Aim(0.06, {"kill": 1, "terminate": 1}, (0, 1), (0,), poison=1.0),
+    # What workers find about the mistakes of a producer, also after they have restored a shard.
+    "mistake": Aim(
+        0.08, {"kill": 6, "terminate": 3, "compact": 1}, (0, 1, 2, 3), (0,), quick=0.0, in_transactions=0.0,
+        poison=0.0, settings={"snapshot_every": 100}, has_mistake=True,
+    ),
+}  # fmt: skip
+
+
+def aim_of(seed: int) -> Aim:
+    """What the world of a seed aims at."""
+    aims = list(AIMS.values())
+    return random.Random(f"aim {seed}").choices(aims, [aim.share for aim in aims])[0]
 
 
 def plan_of(seed: int) -> Plan:
     """The plan of a seed."""
-    rng = random.Random(f"plan {seed}")
-    partitions, workers = rng.choice([1, 1, 2, 2, 3]), rng.choice([1, 2, 2])
+    rng, aim = random.Random(f"plan {seed}"), aim_of(seed)
+    partitions, workers = rng.choice([1, 1, 2, 2, 3]), rng.choice(aim.workers)
     stream = _stream(rng)
     wide = {_WIDE: replace(stream, key=BY_INSTANCE, emit_outcomes=None)} if rng.random() < 0.2 else {}
-    ingests = rng.choice([1, 1, 2]) if rng.random() < 0.2 else 0
+    ingests = rng.choice(aim.ingests)
     config = Config(
-        kafka=KafkaConfig(partitions=partitions), defaults=stream, streams=wide, worker=_worker(rng),
-        ingest=(_source(),) if ingests else (),
+        kafka=KafkaConfig(partitions=partitions), defaults=stream, streams=wide,
+        worker=replace(_worker(rng), **aim.settings), ingest=(_source(),) if ingests else (),
     )  # fmt: skip
     seconds = rng.choice([6.0, 12.0, 20.0])
     streams = [*wide, *(f"s-{number}" for number in range(rng.choice([1, 2, 3])))]
-    is_quick = random.Random(f"quick {seed}").random() < 0.2  # labels follow predictions at once
-    sends, outcomes = _sends(rng, streams, seconds, is_quick)
+    mistake = None
+    if aim.has_mistake:
+        seconds, streams, wide = 20.0, streams[-2:], {}
+        mistake = Mistake(rng.choice(list(KINDS)), streams[-1], rng.choice([8.0, 13.0]))
+    sends, outcomes = _sends(rng, streams, seconds, aim, mistake)
     if ingests:
         sends = [send._replace(topic=SOURCE) if send.topic == "labels" else send for send in sends]
     programs = [*range(max(2, workers)), *(INGESTS + number for number in range(ingests))]
-    has_poison = rng.random() < 0.15
+    if aim.ingests == (2,):
+        programs = programs[-ingests:]
+    has_poison = rng.random() < aim.poison
     if has_poison:
-        sends = sorted([*sends, poison_at(rng.random() * seconds, streams[-1])], key=lambda send: send.time)
+        instance = rng.choice([POISON, CRASH])
+        sends = sorted(
+            [*sends, poison_at(rng.random() * seconds, streams[-1], instance)], key=lambda send: send.time
+        )
     return Plan(
-        config, workers, ingests, sends, _faults(rng, programs, seconds), shuffles=rng.random() < 0.7,
-        is_static=rng.random() < 0.2, has_poison=has_poison, outcomes=outcomes,
+        config, workers, ingests, sends, _faults(rng, programs, seconds, aim), shuffles=rng.random() < 0.7,
+        is_static=rng.random() < 0.2, has_poison=has_poison, jitter=aim.jitter, mistake=mistake,
+        outcomes=outcomes,
     )  # fmt: skip
 
 
-def poison_at(time: float, stream: str) -> Send:
-    """A record at which workers die."""
-    value = {"stream": stream, "instance_id": POISON, "model": "m", "y_pred": "a"}
+def poison_at(time: float, stream: str, instance: str = POISON) -> Send:
+    """A record at which workers die: of an error (`POISON`), or without a word (`CRASH`)."""
+    value = {"stream": stream, "instance_id": instance, "model": "m", "y_pred": "a"}
     return Send(time, "predictions", stream.encode(), json.dumps(value).encode())
 
 
@@ -168,13 +240,14 @@ def _worker(rng: random.Random) -> WorkerConfig:
 
 
 def _sends(
-    rng: random.Random, streams: Sequence[str], seconds: float, is_quick: bool
+    rng: random.Random, streams: Sequence[str], seconds: float, aim: Aim, mistake: Mistake | None
 ) -> tuple[list[Send], dict[tuple[str, str], int]]:
     """Instances, predictions of two models, and labels; some come twice, some in transactions."""
     sends: list[Send] = []
     outcomes: dict[tuple[str, str], int] = {}
-    in_transactions = rng.random() < 0.3
-    count = rng.choice([10, 20, 40])
+    is_quick, in_transactions = rng.random() < aim.quick, rng.random() < aim.in_transactions
+    longest = rng.choice(aim.longest)
+    count = rng.choice([10, 20, 40]) if mistake is None else 60
     bursts = [rng.random() * seconds * 0.7 for _ in range(3)] if rng.random() < 0.4 else []
     for number in range(count):
         stream = rng.choice(streams)
@@ -186,13 +259,18 @@ def _sends(
         if is_quick:
             label_at = begins + 0.11 + 0.02 * (label_at - begins)
 
-        key = key_of(stream, f"i{number:03}", {_WIDE})
+        is_wrong = mistake is not None and stream == mistake.stream and begins < mistake.until
+        kind = mistake.kind if mistake is not None and is_wrong else None
+        instance = f"late{number:03}" if kind == LATE else f"i{number:03}"
+        key = key_of(stream, instance, {_WIDE})
 
         def send(topic: str, time: float, **fields: Any) -> None:
-            value = {"stream": stream, "instance_id": f"i{number:03}", **fields}  # noqa: B023
+            value = {"stream": stream, "instance_id": instance, **fields}  # noqa: B023
+            if kind == IDS and topic == "labels":  # noqa: B023
+                value["instance_id"] = f"ids{number:03}"  # noqa: B023
             transaction = None
             if in_transactions and rng.random() < 0.2:
-                transaction = (rng.random() * rng.choice([0.5, 4.0]), True)
+                transaction = (rng.random() * longest, True)
                 if rng.random() < 0.3:  # an attempt that is aborted, with something else in it
                     wrong = {**value, "instance_id": f"aborted{number}"}  # noqa: B023
                     aborted = json.dumps(wrong).encode()
@@ -207,8 +285,14 @@ def _sends(
         models = [model for model in ("m", "n") if rng.random() < 0.9] or ["m"]
         for model in models:
             said = truth if rng.random() < 0.7 else "ab".replace(truth, "")
-            send("predictions", begins + rng.random() * 0.1, model=model, y_pred=said)
-            if has_label:
+            predicted_at = begins + rng.random() * 0.1
+            if kind == LATE:
+                predicted_at += label_at + 0.2 - begins
+            if kind == INVALID:
+                send("predictions", predicted_at, model=model)
+            else:
+                send("predictions", predicted_at, model=model, y_pred=said)
+            if has_label and kind is None:
                 outcomes[stream, model] = outcomes.get((stream, model), 0) + 1
         if has_label:
             send("labels", label_at, y_true=truth)
@@ -216,8 +300,8 @@ def _sends(
     return sends, outcomes
 
 
-def _faults(rng: random.Random, programs: Sequence[int], seconds: float) -> list[Fault]:
-    kinds = rng.choices(list(_KINDS), list(_KINDS.values()), k=rng.choice([0, 1, 2, 3, 4, 6]))
+def _faults(rng: random.Random, programs: Sequence[int], seconds: float, aim: Aim) -> list[Fault]:
+    kinds = rng.choices(list(aim.kinds), list(aim.kinds.values()), k=rng.choice(aim.faults))
     faults = [
         Fault(
             rng.random() * seconds,
@@ -236,17 +320,19 @@ def _seconds(rng: random.Random, kind: str) -> float:
     if kind == "rebuild":
         return 2.0
     if kind in ("pause", "cut"):
-        return rng.choice([0.1, 1.0, 3.0, 8.0, 15.0, 30.0]) * rng.random()
-    return rng.choice([1.0, 5.0]) * rng.random() if kind in ("slow", "lose", "markers") else 0.0
+        return rng.choice([0.1, 1.0, 3.0, 8.0, 15.0, 30.0]) * rng.uniform(0.5, 1.0)
+    return rng.choice([1.0, 5.0]) * rng.random() if kind in ("slow", "lose", "late", "markers") else 0.0
 
 
 def _strength(rng: random.Random, kind: str) -> float:
-    if kind in ("kill", "grow"):  # at once, or after so many requests
+    if kind in ("kill", "grow", "pause", "cut"):  # at once, or within so many requests
         return float(rng.choice([0, 1, 1, 2, 3, 5]))
     if kind == "slow":
         return rng.choice([10.0, 100.0, 1_000.0])
     if kind == "lose":
         return rng.choice([0.05, 0.3, 0.8])
+    if kind == "late":
+        return rng.choice([0.1, 0.3])
     if kind == "markers":
         return rng.choice([0.3, 3.0])
     return rng.choice([-5.0, -0.2, 0.3, 60.0]) if kind == "clock" else 0.0

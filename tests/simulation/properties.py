@@ -17,11 +17,13 @@ from prequential.topics.specs import (
     DISPARITIES,
     DRIFT_ALARMS,
     INCIDENTS,
+    INPUTS,
     JOURNAL,
     METRICS,
 )
 from rich.progress import Progress
 
+from tests.simulation.ordering import first_disorder
 from tests.simulation.plan import SOURCE
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ def check(world: World) -> None:
     _plain_repeats_are_copies(world)
     _journal_counts(world)
     _ingested_once(world)
+    _in_order_of_time(world)
     _as_replayed(world, published)
 
 
@@ -64,6 +67,7 @@ def _nothing_failed(world: World) -> None:
         is_right = world.plan.has_poison and "are invalid; most often" in line.text
         is_right |= "no such stream occurs" in line.text  # not yet
         is_right |= any(fault.kind == "clock" for fault in world.plan.faults)
+        is_right |= (line.who, line.text) in world.true_findings
         if line.text.startswith("warning: looks wrong") and not is_right:
             raise _broken(f"{line.who} finds a mistake where there is none: {line.text}")
     is_damaged = any(fault.kind == "damage" for fault in world.plan.faults)
@@ -132,6 +136,17 @@ def _ingested_once(world: World) -> None:
         raise _broken(
             f"ingest has lost {dict(sources - labels)}, and written too often {dict(labels - sources)}"
         )
+
+
+def _in_order_of_time(world: World) -> None:
+    """Without faults, each shard takes its records in the order of time."""
+    if {fault.kind for fault in world.plan.faults} - {"compact"} or world.plan.has_poison:
+        return
+    for partition in range(world.config.kafka.partitions):
+        logs = [world.cluster.topics[world.config.kafka.topic(name)][partition] for name in INPUTS]
+        vectors = [vector for entry in world.journal(partition) for vector in entry.vectors]
+        if (disorder := first_disorder(logs, vectors)) is not None:
+            raise _broken(disorder)
 
 
 def _journal_counts(world: World) -> None:
@@ -227,7 +242,7 @@ def _labels_count_once(world: World, replayed: Counter[tuple[str, int, bytes]], 
     A record at which workers were killed may be `rejected` though it is not to blame.
     """
     outcomes: dict[tuple[str, str, str], int] = {}
-    late: dict[tuple[str, str], int] = {}
+    missing: dict[tuple[str, str], int] = {}
     for topic, _, value in replayed:
         if topic == METRICS:
             message = json.loads(value)
@@ -238,15 +253,16 @@ def _labels_count_once(world: World, replayed: Counter[tuple[str, int, bytes]], 
             model = message["stream"], message["model"]
             sequence = *model, message["stage"]
             outcomes[sequence] = max(outcomes.get(sequence, 0), message["outcomes"])
-            late[model] = max(late.get(model, 0), message["counts"]["late"])
+            missing[model] = message["counts"]["late"] + message["counts"]["waiting"]
     for (stream, model, stage), count in outcomes.items():
         expected = world.plan.outcomes.get((stream, model), 0)
         is_gentle = {fault.kind for fault in world.plan.faults} <= _GENTLE
-        fewer = rejected + (0 if is_gentle else late[stream, model])
+        # A prediction that comes after all of its instance was forgotten waits for another label.
+        fewer = rejected + (0 if is_gentle else missing[stream, model])
         if not expected - fewer <= count <= expected:
             raise _broken(
-                f"{stream}/{model} has {count} outcomes ({stage}), {late[stream, model]} late predictions: "
-                f"expected {expected}"
+                f"{stream}/{model} has {count} outcomes ({stage}), and {missing[stream, model]} predictions "
+                f"that came late or wait: expected {expected}"
             )
     silent = {key for key, count in world.plan.outcomes.items() if count} - {key[:2] for key in outcomes}
     if silent:

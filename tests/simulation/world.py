@@ -12,17 +12,21 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 from prequential.configuration.settings.model import Config
 from prequential.runtime.ingest import app as ingest_app
 from prequential.runtime.ingest.sources import check_topics, translators
 from prequential.runtime.worker import app as worker_app
+from prequential.runtime.worker import findings
 from prequential.runtime.worker.growing import grow
 from prequential.runtime.worker.journal import JournalEntry, decode_entry
-from prequential.runtime.worker.snapshots import MANIFEST_KEY
+from prequential.runtime.worker.recovery import GENERATION
+from prequential.runtime.worker.snapshots import MANIFEST_KEY, Manifest, chunk_key
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS, topic_specs
@@ -30,6 +34,7 @@ from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS, topic_specs
 from tests.simulation import clients, machine
 from tests.simulation.broker import Cluster, Partition, Record
 from tests.simulation.loop import Process, SimulatedLoop, Stalled, current_process
+from tests.simulation.mistakes import MistakeWatch
 from tests.simulation.network import Network
 from tests.simulation.plan import INGESTS, SOURCE, SOURCE_PARTITIONS, Fault, Plan, Send, plan_of
 from tests.simulation.story import Story
@@ -43,6 +48,9 @@ _STOPS = 60.0
 
 #: Times that the command which adds partitions is run again, at most: it may be killed, or meet poison.
 _GROWTHS = 8
+
+#: What a worker logs when it has restored a shard.
+_RESTORED = re.compile(r"info: shard \d+: (no )?snapshot")
 
 #: Share of ends of workers after which the topic of snapshots is compacted before anybody reads it.
 _COMPACTED = 0.3
@@ -96,6 +104,27 @@ class SimulatedProgram:
         return self.process.is_alive
 
 
+def _newest_chunks(log: Partition) -> list[int]:
+    """Where the chunks of a shard's newest snapshot are among the entries of its topic."""
+    manifests = [
+        entry.record.value
+        for entry in log.read(0, log.stable_end, committed=True)
+        if entry.record is not None and entry.record.key == MANIFEST_KEY and entry.record.value is not None
+    ]
+    if not manifests:
+        return []
+    newest = msgspec.msgpack.decode(manifests[-1], type=Manifest)
+    keys = {chunk_key(newest.generation, number) for number in range(newest.chunks)}
+    places = {
+        entry.record.key: index
+        for index, entry in enumerate(log.entries)
+        if entry.record is not None
+        and entry.record.key in keys
+        and dict(entry.record.headers or ()).get(GENERATION) == b"%d" % newest.generation
+    }
+    return list(places.values())
+
+
 class World:
     """One world; `run` raises Broken if a property does not hold."""
 
@@ -104,6 +133,7 @@ class World:
         self.plan = change(plan_of(seed))
         self.loop = SimulatedLoop(seed, shuffles=self.plan.shuffles)
         self.cluster, self.network = Cluster(self.loop), Network(self.loop)
+        self.network.jitter = self.plan.jitter
         self.story = Story(self.loop.time, self._who)
         self.cluster.tell = lambda line: self.story.tell(line, "broker")
         self.random = random.Random(f"faults {seed}")
@@ -117,6 +147,9 @@ class World:
         #: What workers have ended with, that an operator reads.
         self.refusals: list[str] = []
         self.is_asked = False
+        self.mistake = None if self.plan.mistake is None else MistakeWatch(self, self.plan.mistake)
+        #: Findings that were true when workers logged them.
+        self.true_findings: set[tuple[str, str]] = set()
         #: Whether nobody writes to the inputs for now.
         self.is_quiet = False
         self._operating = asyncio.Lock()
@@ -130,6 +163,11 @@ class World:
         if process is not None and not process.is_alive:
             return  # of what the end of a process interrupts
         self.story.tell(text)
+        if process is not None and self.mistake is not None:
+            if _RESTORED.match(text):
+                self.mistake.note_restored(process, text)
+            if text.startswith("warning: looks wrong") and self.mistake.is_true(process):
+                self.true_findings.add((process.name, text))
         if text.startswith("says: "):
             self.refusals.append(text)
             self.is_asked |= "--rebuild" in text
@@ -203,12 +241,23 @@ class World:
         await sending
         self.calm()
         await self._settled(probe)
+        if self.mistake is not None:
+            await self._forget_mistake()
         self.is_supervised = False
         supervisor.cancel()
         operator.cancel()
         probe.cancel()
         await self._stop()
         await self._decided()
+
+    async def _forget_mistake(self) -> None:
+        """Wait until findings can't be about the mistake any more: then there are none."""
+        await asyncio.sleep(2 * (findings._HOUR + findings.LOOK_SECONDS))
+        for program in self.workers.values():
+            if self.is_worker(program):
+                assert program.worker is not None
+                for finding in program.worker._findings.present:
+                    raise Broken(f"{program.process.name} finds a mistake that was long ago: {finding}")
 
     async def _until(self, seconds: float) -> None:
         """Wait until so many seconds since the beginning."""
@@ -251,6 +300,8 @@ class World:
                 if process.is_alive and not process.is_paused and self.is_worker(worker):
                     assert worker.worker is not None
                     await self._is_ready_in_truth(worker.worker)
+                    if self.mistake is not None and (why := self.mistake.why_silent(worker)) is not None:
+                        raise Broken(why)
 
     async def _is_ready_in_truth(self, worker: worker_app.Worker) -> None:
         ready, text = await worker._readiness()
@@ -325,10 +376,14 @@ class World:
     async def _kill(self, fault: Fault) -> None:
         """SIGKILL, at once or in the middle of one of the next requests."""
         if (worker := self._victim(fault)) is not None:
-            if fault.strength:
-                self.network.armed[worker.process] = int(fault.strength)
-            else:
-                worker.process.end()
+            self._arm(fault, worker.process, worker.process.end)
+
+    def _arm(self, fault: Fault, process: Process, strike: Callable[[], None]) -> None:
+        """Strike a process at once, or within one of its next requests."""
+        if fault.strength:
+            self.network.armed[process] = int(fault.strength) - 1, strike
+        else:
+            strike()
 
     async def _terminate(self, fault: Fault) -> None:
         """SIGTERM: the worker stops in order."""
@@ -338,8 +393,14 @@ class World:
     async def _pause(self, fault: Fault) -> None:
         """SIGSTOP, and SIGCONT a while later: a zombie, if others have taken over."""
         if (worker := self._victim(fault)) is not None and not worker.process.is_paused:
-            worker.process.pause()
-            self.loop.call_outside(self._resume, worker.process, delay=fault.seconds)
+            process = worker.process
+
+            def pause() -> None:
+                self.story.tell("is paused", process.name)
+                process.pause()
+                self.loop.call_outside(self._resume, process, delay=fault.seconds)
+
+            self._arm(fault, process, pause)
 
     def _resume(self, process: Process) -> None:
         if process.is_alive and process.is_paused:
@@ -358,11 +419,23 @@ class World:
         self.loop.call_outside(setattr, self.network, "loss", 0.0, delay=fault.seconds)
         self.loop.call_outside(setattr, self.network, "slowness", 1.0, delay=fault.seconds)
 
+    async def _late(self, fault: Fault) -> None:
+        """Connections end, and requests that were on their way arrive after those that repeat them."""
+        self.network.lateness = 1.0
+        self.loop.call_outside(setattr, self.network, "lateness", 0.3, delay=fault.seconds)
+        await self._lose(fault)
+
     async def _cut(self, fault: Fault) -> None:
         """A worker reaches no broker."""
         if (worker := self._victim(fault)) is not None:
-            self.network.cut.add(worker.process)
-            self.loop.call_outside(self.network.cut.discard, worker.process, delay=fault.seconds)
+            process = worker.process
+
+            def cut() -> None:
+                self.story.tell("reaches no broker", process.name)
+                self.network.cut.add(process)
+                self.loop.call_outside(self.network.cut.discard, process, delay=fault.seconds)
+
+            self._arm(fault, process, cut)
 
     async def _markers(self, fault: Fault) -> None:
         """Markers of transactions take long to reach partitions."""
@@ -379,15 +452,14 @@ class World:
         self._compact_snapshots()
 
     async def _damage(self, fault: Fault) -> None:
-        """A byte of the newest snapshot of a shard changes; an operator does what workers then ask for."""
+        """All workers die, and a bit of a newest snapshot changes; an operator does what they ask for."""
+        for worker in self.workers.values():
+            if not worker.ingests:
+                worker.process.end()
         log = self.random.choice(self.cluster.topics[self.config.kafka.topic(SNAPSHOTS)])
-        chunks = [
-            index
-            for index, entry in enumerate(log.entries)
-            if entry.record is not None and entry.record.value and entry.record.key != MANIFEST_KEY
-        ]
-        if chunks:
-            index = chunks[-1 - self.random.randrange(min(8, len(chunks)))]
+        places = _newest_chunks(log)
+        if places:
+            index = self.random.choice(places)
             entry = log.entries[index]
             assert entry.record is not None
             assert entry.record.value is not None
@@ -451,7 +523,7 @@ class World:
                 ends.append(error)
 
         if kills:
-            self.network.armed[process] = 6 * kills
+            self.network.armed[process] = 6 * kills, process.end
         process.start_thread(main)
         while process.is_alive and not ends:
             await asyncio.sleep(_LOOK_SECONDS)
@@ -470,7 +542,7 @@ class World:
     def calm(self) -> None:
         """End all faults."""
         self.story.tell("all faults have ended")
-        self.network.slowness, self.network.loss = 1.0, 0.0
+        self.network.slowness, self.network.loss, self.network.lateness = 1.0, 0.0, 0.3
         self.network.cut.clear()
         self.network.armed.clear()
         self.cluster.marker_delay = lambda: self.loop.random.random() * 0.01
