@@ -202,7 +202,7 @@ def used_of(shard: Shard) -> dict[str, int]:
         "periods": int(accounts.periods.pool.counters[0]),
         "cells of periods": int(accounts.periods.cell_pool.counters[0]),
         "sums of periods": int(accounts.periods.sums_used[0]),
-        "counts by class": int(accounts.selection.used[0]),
+        "counts by class": int(accounts.selection.blocks[0]),
         "rows for segments": len(shard.catalog.segment_origin),
         "blocks": int(own.outcomes.used[0]), "cells": int(own.outcomes.used[1]),
         "blocks of predictions": int(own.predictions.used[0]),

@@ -74,7 +74,7 @@ def test_blocks_are_used_again() -> None:
     events.model[:] = np.repeat(np.arange(1_000), 16)
     events.prediction[:] = np.tile(np.arange(16), 1_000)
     selection = engine.update(with_rows(new_selection(), 1_000, 0), events, 0, 16_000)
-    assert int(selection.used[0]) <= 16 * 1_000 + 14
+    assert int(selection.blocks[0]) <= 1 + 16 * 1_000 + 14
     for model in range(1_000):
         assert engine.by_class(selection, model).tolist() == [[1, 0]] * 16
 

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from prequential.engine.compiled import free_blocks
 from prequential.engine.compiled import pool as pools
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, kernel, zeros
 from prequential.engine.compiled.pool import Pool
@@ -131,7 +132,7 @@ class PeriodCounters(NamedTuple):
 
 
 class ExpectedTables(NamedTuple):
-    """The tables of a shard. `used`: by kind of block the first unused place; `free`: see `take_block`."""
+    """The tables of a shard. `blocks_of_models`, `blocks_of_periods`: counters of `compiled.free_blocks`."""
 
     calendars: Calendars
     models: ExpectedModels
@@ -139,8 +140,8 @@ class ExpectedTables(NamedTuple):
     periods: ExpectedPeriods
     of_models: Floating
     of_periods: PeriodCounters
-    used: Ints  # (2,)
-    free: Ints  # (2, _SIZES): first place of the first free block of a size; 0: none
+    blocks_of_models: Ints
+    blocks_of_periods: Ints
     wants: Ints  # (1,): why following the log stopped (see `engine.delay.following`)
     said_pool: Pool
     said: ReportedEstimates
@@ -191,7 +192,7 @@ def new_expected() -> ExpectedTables:
         ),
         pool,
         zeros(ExpectedPeriods, len(pool.owner)), zeros(Floating, 16), zeros(PeriodCounters, 16),
-        np.ones(2, dtype=np.int64), np.zeros((2, _SIZES), dtype=np.int64), np.zeros(1, dtype=np.int64),
+        free_blocks.new_counters(_SIZES), free_blocks.new_counters(_SIZES), np.zeros(1, dtype=np.int64),
         pools.new_pool(), graded.new_reported_estimates(0), pools.new_pool(), graded.new_records(0),
         pools.new_pool(), graded.new_usual(0),
     )  # fmt: skip
@@ -210,7 +211,10 @@ def tables(expected: ExpectedTables) -> Iterator[StateTable]:
     yield StateTable("expected|periods.", Key.EXPECTED_PERIOD, expected.periods, links=links)
     yield StateTable("expected|of_models.", Key.EXPECTED_OF_MODEL, expected.of_models)
     yield StateTable("expected|of_periods.", Key.EXPECTED_OF_PERIOD, expected.of_periods)
-    counters = {"used": expected.used, "free": expected.free, "wants": expected.wants}
+    counters = {
+        "blocks_of_models": expected.blocks_of_models, "blocks_of_periods": expected.blocks_of_periods,
+        "wants": expected.wants,
+    }  # fmt: skip
     yield StateTable("expected|", Key.NONE, counters)
     for pool, table, key, owner in (
         ("said", "said", Key.EXPECTED_SAID, Key.EXPECTED_PERIOD),
@@ -296,41 +300,40 @@ def _forget_all(expected: ExpectedTables, model: int) -> None:
     pools.remove_all(expected.usual_pool, int(models.first_usual[model]))
     models.first[model] = models.first_record[model] = models.first_usual[model] = 0
     if models.block[model]:
-        give_block(expected, 0, int(models.size[model]), int(models.block[model]))
+        give_model_block(expected, int(models.size[model]), int(models.block[model]))
         models.block[model] = 0
 
 
 # ---- blocks
 
 
-#: The tables of blocks: of models, and of periods.
-_COUNTERS = "of_models", "of_periods"
+def take_model_block(expected: ExpectedTables, size: int, places: int) -> tuple[ExpectedTables, int]:
+    """Take a block of a model's counters, all 0. Returns the tables, maybe wider, and the block's place."""
+    table, block = _taken(expected.of_models, expected.blocks_of_models, size, places)
+    return expected._replace(of_models=table), block
 
 
-def take_block(expected: ExpectedTables, kind: int, size: int, places: int) -> tuple[ExpectedTables, int]:
-    """Take a block of counters, all 0, for a model (0) or a period (1).
-
-    The first place of a free block has the place of the next free one. Returns the tables and the block's
-    place.
-    """
-    name = _COUNTERS[kind]
-    block = int(expected.free[kind, size])
-    if block:
-        expected.free[kind, size] = int(getattr(expected, name).counts[block])
-    else:
-        block = int(expected.used[kind])
-        expected.used[kind] = block + places
-        expected = expected._replace(**{name: grown(getattr(expected, name), block + places)})
-    counts = getattr(expected, name).counts
-    counts[block : block + places] = 0
-    return expected, block
+def take_period_block(expected: ExpectedTables, size: int, places: int) -> tuple[ExpectedTables, int]:
+    """Take a block of a period's counters, all 0. Returns the tables, maybe wider, and the block's place."""
+    table, block = _taken(expected.of_periods, expected.blocks_of_periods, size, places)
+    return expected._replace(of_periods=table), block
 
 
-def give_block(expected: ExpectedTables, kind: int, size: int, block: int) -> None:
-    """Free a block."""
-    counts = getattr(expected, _COUNTERS[kind]).counts
-    counts[block] = expected.free[kind, size]
-    expected.free[kind, size] = block
+def _taken(table: Any, counters: Ints, size: int, places: int) -> tuple[Any, int]:
+    table = grown(table, free_blocks.needed_places(counters, size, places))
+    block = int(free_blocks.take_block(counters, table.counts, size, places))
+    table.counts[block : block + places] = 0
+    return table, block
+
+
+def give_model_block(expected: ExpectedTables, size: int, block: int) -> None:
+    """Free a block of a model's counters."""
+    free_blocks.give_block(expected.blocks_of_models, expected.of_models.counts, size, block)
+
+
+def give_period_block(expected: ExpectedTables, size: int, block: int) -> None:
+    """Free a block of a period's counters."""
+    free_blocks.give_block(expected.blocks_of_periods, expected.of_periods.counts, size, block)
 
 
 def begin(expected: ExpectedTables, model: int) -> ExpectedTables:
@@ -338,7 +341,7 @@ def begin(expected: ExpectedTables, model: int) -> ExpectedTables:
     models, shape = expected.models, shape_of(expected.models, model)
     more = 2 if models.sampled[model] else int(models.losses[model] > 0) + 3 * shape.ranked
     models.size[model] = 10 * int(models.layout[model]) + 2 * more + int(models.bins[model] > 1)
-    expected, block = take_block(expected, 0, int(models.size[model]), shape.of_model)
+    expected, block = take_model_block(expected, int(models.size[model]), shape.of_model)
     models.block[model] = block
     first = FIRST_LEVEL_OF_SAMPLES if models.sampled[model] else FIRST_LEVEL
     counters_of(expected, model).levels[:] = first
@@ -452,7 +455,7 @@ def ends_of_periods(expected: ExpectedTables, rows: Ints32) -> Ints:
 def close(expected: ExpectedTables, model: int, row: int) -> None:
     """Free the counters of a period that is final or dropped; its row stays."""
     if expected.periods.block[row]:
-        give_block(expected, 1, int(expected.models.size[model]), int(expected.periods.block[row]))
+        give_period_block(expected, int(expected.models.size[model]), int(expected.periods.block[row]))
         pools.remove_all(expected.said_pool, int(expected.periods.first_said[row]))
         expected.periods.block[row] = expected.periods.first_said[row] = 0
         expected.models.periods[model] -= 1
@@ -488,7 +491,7 @@ def open_period(expected: ExpectedTables, model: int, start: int) -> ExpectedTab
     models, shape = expected.models, shape_of(expected.models, model)
     pool = pools.with_free_row(expected.pool)
     expected = expected._replace(pool=pool, periods=grown(expected.periods, len(pool.owner)))
-    expected, block = take_block(expected, 1, int(models.size[model]), shape.of_period)
+    expected, block = take_period_block(expected, int(models.size[model]), shape.of_period)
     row = pools.insert(pool, models.first, model, start)
     periods = expected.periods
     periods.block[row], periods.asked[row], periods.first_said[row], periods.alarmed[row] = block, 0, 0, 0

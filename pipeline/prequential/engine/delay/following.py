@@ -374,7 +374,7 @@ def _widen(expected: ExpectedTables, model: int) -> ExpectedTables:
     models = expected.models
     before, old_size, old = blocks.shape_of(models, model), int(models.size[model]), int(models.block[model])
     counters = [part.copy() for part in blocks.counters_of(expected, model)]
-    blocks.give_block(expected, 0, old_size, old)
+    blocks.give_model_block(expected, old_size, old)
     merged = models.layout[model] == blocks.EIGHT
     models.layout[model] = blocks.RIGHT_WRONG if merged else models.layout[model] + 1
     expected = blocks.begin(expected, model)
@@ -392,8 +392,8 @@ def _widen(expected: ExpectedTables, model: int) -> ExpectedTables:
     for row in blocks.open_rows(expected, model).tolist():
         block = int(expected.periods.block[row])
         parts = [part.copy() for part in blocks.parts_of(before, expected.of_periods.counts, block)]
-        blocks.give_block(expected, 1, old_size, block)
-        expected, block = blocks.take_block(expected, 1, size, shape.of_period)
+        blocks.give_period_block(expected, old_size, block)
+        expected, block = blocks.take_period_block(expected, size, shape.of_period)
         expected.periods.block[row] = block
         wide = blocks.parts_of(shape, expected.of_periods.counts, block)
         for index, (to, part) in enumerate(zip(wide, parts)):

@@ -15,8 +15,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from prequential.engine.compiled import free_blocks
 from prequential.engine.compiled import kernel as loops
 from prequential.engine.compiled import pool as pools
+from prequential.engine.compiled.free_blocks import give_block, has_block, take_block
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel
 from prequential.engine.compiled.pool import Pool, find, insert
 from prequential.engine.delay import calendars
@@ -79,22 +81,18 @@ class PeriodSums(NamedTuple):
 
     sums: Floats  # (rows, SPREAD + 1)
     rests: Floats  # (rows, SPREAD + 1, rests)
-    next: Ints32  # the next free row
+    next: Ints32  # of a free row: the next one (`compiled.free_blocks`)
 
 
 class PeriodRanks(NamedTuple):
     """Histograms of the scores of labelled predictions."""
 
     counts: Ints32  # (rows, SCORE_WIDTH): see `engine.tables.scores`
-    next: Ints32  # the next free row
+    next: Ints32  # of a free row: the next one (`compiled.free_blocks`)
 
 
 class PeriodTables(NamedTuple):
-    """The tables of a shard.
-
-    `sums_used`, `ranks_used`: the first row that was never used of `sums` and `ranks`, and the first free one
-    of the others (0: none).
-    """
+    """The tables of a shard; `sums_used` and `ranks_used` are counters of `compiled.free_blocks`."""
 
     calendars: Calendars
     models: PeriodModels
@@ -117,10 +115,10 @@ def new_periods() -> PeriodTables:
     sums = loops.zeros(PeriodSums, 2, sums=_WIDTH)._replace(rests=rests)
     cells = loops.zeros(Cells, rows, stakes=0)._replace(rests=np.zeros((rows, 0, scores.RESTS_OF_COSTS)))
     ranks = loops.zeros(PeriodRanks, 1, counts=scores.SCORE_WIDTH)
-    sums_used, ranks_used = np.array([1, 0], dtype=np.int64), np.array([1, 0], dtype=np.int64)
     return PeriodTables(
-        calendars.new_calendars(), models, pool, periods, cell_pool, cells, sums, sums_used, ranks, ranks_used
-    )
+        calendars.new_calendars(), models, pool, periods, cell_pool, cells,
+        sums, free_blocks.new_counters(), ranks, free_blocks.new_counters(),
+    )  # fmt: skip
 
 
 def leave_out(tables: PeriodTables, models: Ints, places: Sequence[int]) -> None:
@@ -197,12 +195,11 @@ def update(tables: PeriodTables, events: Events, start: int, stop: int) -> Perio
     """
     while (start := _update(tables, events, start, stop)) < stop:
         pool, cell_pool = pools.with_free_row(tables.pool), pools.with_free_row(tables.cell_pool)
-        sums_used, ranks_used = tables.sums_used.tolist(), tables.ranks_used.tolist()
         tables = tables._replace(
             pool=pool, periods=grown(tables.periods, len(pool.owner)),
             cell_pool=cell_pool, cells=grown(tables.cells, len(cell_pool.owner)),
-            sums=grown(tables.sums, 0 if sums_used[1] else sums_used[0] + 1),
-            ranks=grown(tables.ranks, 0 if ranks_used[1] else ranks_used[0] + 1),
+            sums=grown(tables.sums, free_blocks.needed_places(tables.sums_used, 0, 1)),
+            ranks=grown(tables.ranks, free_blocks.needed_places(tables.ranks_used, 0, 1)),
         )  # fmt: skip
     return tables
 
@@ -280,12 +277,10 @@ def free_scores(tables: PeriodTables, row: int) -> None:
     """Free the rows of a period's sums and of its histogram."""
     freed = np.int64(tables.periods.sums[row])
     if freed:
-        tables.sums.next[freed] = tables.sums_used[1]
-        tables.sums_used[1] = freed
+        give_block(tables.sums_used, tables.sums.next, 0, freed)
     freed = np.int64(tables.periods.ranks[row])
     if freed:
-        tables.ranks.next[freed] = tables.ranks_used[1]
-        tables.ranks_used[1] = freed
+        give_block(tables.ranks_used, tables.ranks.next, 0, freed)
 
 
 # ---- events
@@ -308,7 +303,10 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
             continue
         if pools.is_full(tables.cell_pool):
             return i
-        if _is_full(tables.sums_used, tables.sums.next) or _is_full(tables.ranks_used, tables.ranks.next):
+        if not (
+            has_block(tables.sums_used, tables.sums.next, 0, 1)
+            and has_block(tables.ranks_used, tables.ranks.next, 0, 1)
+        ):
             return i
         row = find(pool, model, begin)
         if row == 0:
@@ -332,28 +330,10 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
 
 
 @inner
-def _is_full(used: Ints, following: Ints32) -> bool:
-    """Whether a table of scores has no row left; `following`: its column of next free rows."""
-    return used[1] == 0 and used[0] == len(following)
-
-
-@inner
-def _free_row(used: Ints, following: Ints32) -> int:
-    """Take a row of a table of scores that isn't full: one that was freed, else the first that is new."""
-    own = used[1]
-    if own:
-        used[1] = following[own]
-    else:
-        own = used[0]
-        used[0] = own + 1
-    return own
-
-
-@inner
 def _begin_ranks(tables: PeriodTables, row: int) -> None:
     """Give a period a row of `ranks`, in which all are 0."""
     ranks = tables.ranks
-    own = _free_row(tables.ranks_used, ranks.next)
+    own = take_block(tables.ranks_used, ranks.next, 0, 1)
     tables.periods.ranks[row] = own
     for column in range(ranks.counts.shape[1]):
         ranks.counts[own, column] = 0
@@ -471,7 +451,7 @@ def _sums_row(tables: PeriodTables, row: int) -> int:
     sums = tables.sums
     if tables.periods.sums[row]:
         return np.int64(tables.periods.sums[row])
-    own = _free_row(tables.sums_used, sums.next)
+    own = take_block(tables.sums_used, sums.next, 0, 1)
     tables.periods.sums[row] = own
     for column in range(_WIDTH):
         sums.sums[own, column] = 0.0

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from prequential.engine.compiled import free_blocks
 from prequential.engine.compiled import kernel as loops
+from prequential.engine.compiled.free_blocks import give_block, has_block, take_block
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, copy_of_rows, grown, inner, kernel, zeros
 from prequential.engine.compiled.mathematics import log
 from prequential.engine.tables.logs import EXPIRED, MET, Events, SegmentEvents
@@ -44,20 +46,18 @@ class SelectionCounts(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The tables of a shard; rows of `classes` below `used[0]` are, or were, in a block."""
+    """The tables of a shard; `blocks`: counters of `compiled.free_blocks` for `classes`."""
 
     models: SelectionModels
     classes: SelectionCounts
     segments: SelectionCounts  # by (model, segment), rows that the caller gives out
-    free: Ints  # (_SIZES,): by size the first row of a free block, -1: none; its first count links the next
-    used: Ints
+    blocks: Ints
 
 
 def new_selection() -> Selection:
     """Empty tables."""
     classes, segments = (zeros(SelectionCounts, rows, counts=2) for rows in (16, 0))
-    free, used = np.full(_SIZES, -1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    return Selection(zeros(SelectionModels, 0), classes, segments, free, used)
+    return Selection(zeros(SelectionModels, 0), classes, segments, free_blocks.new_counters(_SIZES))
 
 
 def tables(selection: Selection) -> Iterator[StateTable]:
@@ -66,7 +66,7 @@ def tables(selection: Selection) -> Iterator[StateTable]:
     yield StateTable("selection|models.", Key.ENTITY, selection.models, links=links)
     yield StateTable("selection|classes.", Key.PREDICTED, selection.classes)
     yield StateTable("selection|segments.", Key.SEGMENT, selection.segments)
-    yield StateTable("selection|", Key.NONE, {"free": selection.free, "used": selection.used})
+    yield StateTable("selection|", Key.NONE, {"blocks": selection.blocks})
 
 
 def with_rows(selection: Selection, models: int, segments: int) -> Selection:
@@ -86,7 +86,8 @@ def update(selection: Selection, events: Events, start: int, stop: int) -> Selec
     {'up': 1.0, 'down': 0.5}
     """
     while (start := _update(selection, events, start, stop)) < stop:
-        rows = int(selection.used[0]) + _capacity(int(events.prediction[start]))
+        length = _capacity(int(events.prediction[start]))
+        rows = free_blocks.needed_places(selection.blocks, _size(length), length)
         selection = selection._replace(classes=grown(selection.classes, rows))
     return selection
 
@@ -243,16 +244,10 @@ def _update(selection: Selection, events: Events, start: int, stop: int) -> int:
 @inner
 def _allocate(selection: Selection, model: int, rows: int) -> bool:
     """Move a model's counts to a block of this size; False if the pool is full."""
-    models, counts, free = selection.models, selection.classes.counts, selection.free
-    size = _size(rows)
-    block = free[size]
-    if block >= 0:
-        free[size] = counts[block, 0]
-    else:
-        block = selection.used[0]
-        if block + rows > len(counts):
-            return False
-        selection.used[0] = block + rows
+    models, counts, size = selection.models, selection.classes.counts, _size(rows)
+    if not has_block(selection.blocks, counts[:, 0], size, rows):
+        return False
+    block = take_block(selection.blocks, counts[:, 0], size, rows)
     before, present = models.block[model], np.int64(models.capacity[model])
     for row in range(rows):
         for column in range(2):
@@ -265,9 +260,8 @@ def _allocate(selection: Selection, model: int, rows: int) -> bool:
 @kernel
 def _free(selection: Selection, model: int, block: int) -> None:
     """Free a model's block, if it has one; its own is this one now, and has no rows yet."""
-    models, free = selection.models, selection.free
+    models = selection.models
     if models.capacity[model]:
         size, before = _size(np.int64(models.capacity[model])), models.block[model]
-        selection.classes.counts[before, 0] = free[size]
-        free[size] = before
+        give_block(selection.blocks, selection.classes.counts[:, 0], size, before)
     models.block[model], models.capacity[model] = block, 0

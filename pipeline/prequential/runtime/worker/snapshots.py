@@ -26,7 +26,7 @@ from prequential.topics.errors import WorkError
 from prequential.topics.foreign_json import FAILURES
 
 #: Format of the snapshots that this version writes, and those that it reads.
-FORMAT = 17
+FORMAT = 18
 READABLE = (FORMAT,)
 
 #: Most bytes of a chunk: Kafka's default limit of a message is 1 MiB.
