@@ -293,15 +293,15 @@ class ArchiveWriter(AbstractContextManager["ArchiveWriter"]):
         stored_day.add(_prefixes(row.identity for row in rows))
 
     def _day(self, folder: str, day: str) -> _Day:
-        known = self._days.get((folder, day))
-        if known is None:
+        written_day = self._days.get((folder, day))
+        if written_day is None:
             files = self._storage.files(_path(folder, day))
             names = {file.name: file.size for file in files if file.name.endswith(".parquet")}
             identities = (self._identities(folder, day, name) for name in names)
             prefixes = np.concatenate([np.empty(0, np.uint64), *map(_prefixes, identities)])
-            known = self._days[folder, day] = _Day(names, np.sort(prefixes))
+            written_day = self._days[folder, day] = _Day(names, np.sort(prefixes))
         self._days.move_to_end((folder, day))
-        return known
+        return written_day
 
     def _identities(self, folder: str, day: str, name: str) -> list[bytes]:
         return identities_in(folder, self._table(folder, day, name, identity_columns(folder)))

@@ -42,11 +42,11 @@ def table_of_best_models(
         and loss in (None, best.loss) and stream in (None, best.stream)
     ]  # fmt: skip
     if not selected:
-        known = dict.fromkeys(
+        compared = dict.fromkeys(
             f"{best.stream} {best.stage} {best.loss}{'' if best.segment is None else f' {best.segment}'}"
             for best in sets
         )
-        among = listed(known) if known else "none, because no pair of models has messages"
+        among = listed(compared) if compared else "none, because no pair of models has messages"
         given = {"stage": stage, "loss": loss, "stream": stream, "segment": segment}
         selection = ", ".join(f"{name} {value!r}" for name, value in given.items() if value is not None)
         raise ValueError(f"no two models are compared ({selection}): expected one of {among}")

@@ -91,9 +91,9 @@ def in_words(message: Incident | Alarm) -> str:
         try:
             return sentence(message)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
-            known = f"{subject_of(message)} {message.stage}: {message.status}"
+            summary = f"{subject_of(message)} {message.stage}: {message.status}"
             odd = "its other fields have a form that this version doesn't read"
-            return f"{known}; incident {printable(message.id)} ({odd})"
+            return f"{summary}; incident {printable(message.id)} ({odd})"
     return (
         f"{subject_of(message)} {message.stage}: {message.detector} on {printable(message.signal)}, outcome "
         f"{message.outcome:,}; statistic {message.statistic:.3g}, threshold {message.threshold:.3g}"

@@ -111,8 +111,8 @@ def explain_term(term: str) -> AgentAnswer:
         values = {"term": name, "meaning": guide().reasons[name], "page": "Measures"}
         return AgentAnswer([f"{name}: a measure has no value because {guide().reasons[name]}."], values)
     plain = name.replace("_", " ")
-    known = {entry.term.casefold(): entry for entry in guide().terms}
-    entry = known.get(plain) or known.get(plain.removesuffix("s"))
+    entries = {entry.term.casefold(): entry for entry in guide().terms}
+    entry = entries.get(plain) or entries.get(plain.removesuffix("s"))
     if entry is None:
         near = [
             entry.term for entry in guide().terms if _words(plain) & _words(f"{entry.term} {entry.meaning}")

@@ -334,10 +334,10 @@ class Answers:
         matches = [incident for incident in self._history.incidents.all() if incident.id.startswith(id)]
         if len(matches) != 1:
             why = f"the ids of {len(matches)} incidents begin so" if matches else "no incident has this id"
-            known = ", ".join(
+            suggested = ", ".join(
                 incident.id for incident in (matches or self._history.incidents.all())[:_SUGGESTED]
             )
-            ending = f" Known: {known}." if known else ""
+            ending = f" Known: {suggested}." if suggested else ""
             raise _Unanswerable(f"The incident is not known because {why}: {quoted(id)}.{ending}")
         incident = matches[0]
         shown = quoted_incident(incident)
@@ -447,12 +447,12 @@ class Answers:
         self, stream: str | None = None, stage: str = FINAL, loss: str | None = None
     ) -> AgentAnswer:
         streams = list(dict.fromkeys(key.stream for key in self._history.models))
-        known = ", ".join(map(quoted, streams[:_SUGGESTED]))
+        names = ", ".join(map(quoted, streams[:_SUGGESTED]))
         if stream is None and len(streams) > 1:
-            raise _Unanswerable(f"There are several streams: {known}. Name the stream.")
+            raise _Unanswerable(f"There are several streams: {names}. Name the stream.")
         if not streams or stream not in (None, *streams):
             at_stream = "" if stream is None else f" on stream {quoted(stream)}"
-            ending = f" Known: {known}." if known else ""
+            ending = f" Known: {names}." if names else ""
             raise _Unanswerable(
                 f"Which model is best{at_stream} is not known because no message about one was read.{ending}"
             )
@@ -560,10 +560,10 @@ class Answers:
         for name in whole:
             if stage in model.stages_of(name) and name.estimator == estimator:
                 return name
-        known = ", ".join(sorted({f"{name.stage} {name.estimator}" for name in whole})) or "none"
+        sequences = ", ".join(sorted({f"{name.stage} {name.estimator}" for name in whole})) or "none"
         raise _Unanswerable(
             f"The history is not known because there are no messages of stage {quoted(stage)} and estimator "
-            f"{quoted(estimator)}. Known: {known}."
+            f"{quoted(estimator)}. Known: {sequences}."
         )
 
     # ---- shared
@@ -597,10 +597,10 @@ class Answers:
         if not matches:
             at_stream = "" if stream is None else f" on stream {quoted(stream)}"
             names = dict.fromkeys(_subject(key) for key in keys or self._history.models)
-            known = ", ".join(list(names)[:_SUGGESTED])
+            suggested = ", ".join(list(names)[:_SUGGESTED])
             raise _Unanswerable(
                 f"Model {quoted(model)}{at_stream} is not known because no message about it was read."
-                + (f" Known: {known}." if known else "")
+                + (f" Known: {suggested}." if suggested else "")
             )
         return matches[0]
 
@@ -634,10 +634,10 @@ def _spread(number: int, most: int) -> Iterator[int]:
 
 def _wrong_arguments(tool: Tool, arguments: Mapping[str, Any]) -> str | None:
     """Return what is wrong with the arguments of a question, as a sentence; None if nothing is."""
-    known = {parameter.name: parameter for parameter in tool.parameters}
-    expected = ", ".join(known) or "no arguments"
+    parameters = {parameter.name: parameter for parameter in tool.parameters}
+    expected = ", ".join(parameters) or "no arguments"
     for name in arguments:
-        if name not in known:
+        if name not in parameters:
             return f"{tool.name} has no argument {quoted(name)}: expected {expected}."
     for parameter in tool.parameters:
         value = arguments.get(parameter.name)

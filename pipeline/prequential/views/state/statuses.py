@@ -362,10 +362,6 @@ class Statuses:
         incident = self._history.incidents.open_of(*row.model.key)
         return None if incident is None or incident.severity < 0 else incident
 
-    def _severity(self, row: RankedModel) -> float:
-        incident = self._incident(row)
-        return 0.0 if incident is None else incident.severity
-
 
 def levels(incident: Incident) -> dict[str, Any]:
     """Return the levels before and since an incident, with intervals, as shares right or mean losses."""

@@ -129,8 +129,8 @@ def best_models(
             continue
         group = pair.stream, pair.partition, pair.segment, pair.stage, pair.loss
         groups.setdefault(group, []).append(pair)
-    known = models or {}
-    sets = (_set_of(own, known.get((own[0].stream, own[0].partition), ())) for own in groups.values())
+    models_of = models or {}
+    sets = (_set_of(own, models_of.get((own[0].stream, own[0].partition), ())) for own in groups.values())
     return [best for best in sets if len(best.models) + len(best.left) >= least]
 
 
@@ -262,8 +262,10 @@ compared'
     if len(best.left) > _NAMED:
         parts.append(f"{len(best.left) - _NAMED:,} more models left")
     if best.missing_pairs:
-        some = "1 pair of them is" if best.missing_pairs == 1 else f"{best.missing_pairs:,} pairs of them are"
-        parts.append(f"{some} not compared")
+        pairs = (
+            "1 pair of them is" if best.missing_pairs == 1 else f"{best.missing_pairs:,} pairs of them are"
+        )
+        parts.append(f"{pairs} not compared")
     if best.uncompared:
         be = "is" if len(best.uncompared) == 1 else "are"
         parts.append(f"{names_in_words(best.uncompared, shown)} {be} not compared")
