@@ -26,7 +26,9 @@ DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 
 #: Pages that may name tests and source files: evidence, and pages for contributors.
-_EVIDENCE = re.compile(r"understand/(validation.*|benchmarks)|architecture|reference/(cli|configuration)")
+_EVIDENCE = re.compile(
+    r"understand/(validation.*|benchmarks)|architecture|features|reference/(cli|configuration)"
+)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +126,7 @@ def test_how_to_pages_end_with_a_check() -> None:
 
 
 def test_files_that_contributors_are_sent_to_exist() -> None:
-    for path in (ROOT / "CONTRIBUTING.md", DOCS / "architecture.md"):
+    for path in (ROOT / "CONTRIBUTING.md", DOCS / "architecture.md", DOCS / "features.md"):
         named = re.findall(r"`([\w./-]+(?:/|\.(?:py|md|toml|yml|js)))`", path.read_text("utf-8"))
         assert named
         roots = (ROOT, ROOT / "pipeline/prequential", ROOT / "topics/prequential")
