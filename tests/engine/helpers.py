@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, settings
 from oracle_records import Record, probabilities
 from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.stages import INITIAL
 from prequential.engine import state as state_module
 from prequential.engine.comparisons import pairing
 from prequential.engine.compiled import ids
@@ -460,6 +461,8 @@ def _entity(shard: Shard, row: int) -> dict[str, Any]:
     names = [name for name in ENTITY_STATE if is_baseline or name != "began"]
     found: dict[str, Any] = {f"entity {row}": [getattr(entities, name)[row].item() for name in names]}
     for place, stage in enumerate(plan.stages):
+        if stage == INITIAL and entities.initial_is_final[row]:  # it has no row
+            continue
         at = int(entities.first[row]) + place
         for name, table in plan.named():
             found[f"entity {row} {stage} {name}"] = _content(table, at)

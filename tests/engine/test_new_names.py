@@ -25,7 +25,7 @@ def registered_on_request() -> Iterator[None]:
     """An engine whose join has no rows to give to segments, so that it asks for each of them."""
 
     def note_none(self: Catalog, *plans: Plan) -> None:
-        self.registry.next_rows.sequence[:] = -1
+        self.registry.next_rows.free[:] = 3
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Catalog, "note_next_rows", note_none)

@@ -26,9 +26,11 @@ from helpers import (
     state_of,
     times_of,
 )
+from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import FINAL, INITIAL
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.shard import Shard
+from prequential.engine.tables.rows import RowAllocator
 from prequential.topics.outputs import Message
 from test_split import assert_the_same, lives, of_many_streams
 from worlds import random_world
@@ -218,6 +220,61 @@ def test_the_worlds_have_what_can_go_wrong() -> None:
     assert left_out > 100
     assert min(found.values()) > 10
     assert len(found) > 1  # of metrics, and of alarms or comparisons
+
+
+# ---- rows
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_the_same_has_no_rows(seed: int) -> None:
+    """Each row of a plan is free, or that of one stage of one entity; so are those of pairs."""
+    world = switching_world(random.Random(seed), 150)
+    shard = catch_up(world).shard
+    catalog, pairing, single = shard.catalog, shard.state.pairing, 0
+    for plan in catalog.plans:
+        taken: list[int] = []
+        for row, entity in enumerate(catalog.entities):
+            if entity is not None and catalog.columns.entities.plan[row] == plan.number:
+                rows, is_single = catalog.rows_of(row), bool(catalog.columns.entities.initial_is_final[row])
+                assert len(rows) == len(plan.stages) - is_single
+                assert plan.entity[rows].tolist() == [row] * len(rows)
+                taken += rows.tolist()
+                single += is_single
+        assert sorted(taken + _free(plan)) == list(range(plan.rows))
+    for tables in pairing.tables:
+        for number, side in enumerate(tables.sides):
+            taken = []
+            for pair in pairing.ends:
+                if pairing.pairs.plan[pair] == tables.number:
+                    rows_of_pair = {
+                        sequence.row for sequence in pairing.sequences(pair) if sequence.side == number
+                    }
+                    own = sorted(rows_of_pair)  # two losses that are the same share one
+                    assert side.due.pair[own].tolist() == [pair] * len(own)
+                    taken += own
+                    single += pairing.initial_is_final(pair)
+            assert sorted(taken + _free(side)) == list(range(side.rows))
+    assert single or any(model.twofold for model in catalog.registry.entities)
+
+
+def _free(rows: RowAllocator) -> list[int]:
+    runs = [(first, length) for length, firsts in rows._free.items() for first in firsts]
+    return [row for first, length in runs for row in range(first, first + length)]
+
+
+def test_an_entity_in_a_high_row_moves_as_one_in_a_low_row() -> None:
+    catalog = Catalog(Config())
+    for number in range(300):
+        stream = catalog.add_stream(f"s{number}")
+        row = catalog.add_model(stream, "m", 0)
+        before = catalog.rows_of(row)
+        for name in "abc":  # more than there is room for at first
+            catalog.add_class(stream, name)
+        after = catalog.rows_of(row)
+        assert len(before) == len(after) == 1
+        plan = catalog.plans[catalog.columns.entities.plan[row]]
+        assert (plan.capacity, plan.entity[after].tolist()) == (4, [row])
+    assert after[0] > 255
 
 
 # ---- other stages are configured

@@ -298,6 +298,7 @@ class Shard:
             self._apply(self.schedule.of_entities(due))
         elif why == log.NEW_STAGE:
             self.state.separate(int(used[log.WANTED]))
+            self.evaluation.forget()
         elif why == log.FULL and not drained:
             self._widen_logs(int(used[log.NEEDED]))
 

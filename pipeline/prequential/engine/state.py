@@ -199,4 +199,5 @@ class ShardState:
         for entity in entities:
             self.copy(SequenceKey(entity, FINAL), SequenceKey(entity, INITIAL))
         for pair in sorted(pairs):
+            self.pairing.separate(pair)
             self.copy(JointSequence(pair, FINAL), JointSequence(pair, INITIAL))

@@ -16,7 +16,7 @@ from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.configuration.settings.streams import BASELINES, StreamConfig
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.streams import CostTables, Entity, LabelTables, Stream, write_settings
-from prequential.engine.compiled.kernel import as_columns, grown, records, zeros
+from prequential.engine.compiled.kernel import Ints, as_columns, grown, records, zeros
 from prequential.engine.estimators.naming import CORRECTED_SUFFIX
 from prequential.engine.measures.per_class import Positives
 from prequential.engine.tables import streams as tables
@@ -269,12 +269,21 @@ class Catalog:
         entity = self.entity(row)
         stream = self.streams[entity.stream]
         new = self._plan(stream, old.config, old.stages, old.watched)
-        count, first = len(old.stages), int(entities.first[row])
-        start = new.take(stream.code, row, stream.name, entity.model, entity.segment)
-        new.adopt(old, np.arange(first, first + count), np.arange(start, start + count))
-        old.free(first, count)
+        rows, first = self.rows_of(row), int(entities.first[row])
+        start = new.take(
+            stream.code, row, stream.name, entity.model, entity.segment,
+            initial_is_final=bool(entities.initial_is_final[row]),
+        )  # fmt: skip
+        new.adopt(old, rows, rows - first + start)
+        old.free_rows(rows)
         entities.plan[row], entities.first[row] = new.number, start
         self.note_next_rows(old, new)
+
+    def rows_of(self, row: int) -> Ints:
+        """An entity's rows in its plan, (n,) int64: one for each stage that is a sequence of its own."""
+        entities = self.columns.entities
+        first, without = int(entities.first[row]), int(entities.initial_is_final[row])
+        return np.arange(first + without, first + int(entities.stages[row]))
 
     # ---- entities
 
@@ -284,10 +293,9 @@ class Catalog:
         if key not in self._plans:
             plan = self._plans[key] = Plan(len(self.plans), config, stages, watched, capacity)
             self.plans.append(plan)
-            next_rows = self.registry.next_rows
-            sequence = grown(next_rows.sequence, len(self.plans))
-            if sequence is not next_rows.sequence:
-                self.registry = self.registry._replace(next_rows=next_rows._replace(sequence=sequence))
+            if len(self.plans) > len(self.registry.next_rows.sequence):
+                next_rows = grown(self.registry.next_rows, len(self.plans))
+                self.registry = self.registry._replace(next_rows=next_rows)
         return self._plans[key]
 
     def note_next_rows(self, *plans: Plan) -> None:
@@ -299,12 +307,16 @@ class Catalog:
         next_rows = self.registry.next_rows
         next_rows.entity[0] = len(self.entities)
         for plan in plans or self.plans:
-            is_first = not self.ended and not plan.has_free(len(plan.stages))
-            next_rows.sequence[plan.number] = plan.rows if is_first else -1
+            is_free = [plan.has_free(len(plan.stages) - without) for without in range(2)]
+            next_rows.sequence[plan.number] = plan.rows
+            next_rows.free[plan.number] = 3 if self.ended else is_free[0] + 2 * is_free[1]
 
-    def _add_entity(self, stream: Stream, kind: int, model: str, segment: str | None, age: str | None) -> int:
+    def _add_entity(
+        self, stream: Stream, kind: int, model: str, segment: str | None, age: str | None, owner: int = 0
+    ) -> int:
+        """Register an entity; `owner` is the row of the model that a segment or a correction belongs to."""
         entity = Entity(len(self.entities), stream.code, kind, model, segment, age)
-        self.put_entity(entity)
+        self.put_entity(entity, owner)
         self.registry.entities.began[entity.row] = self.registry.streams.completed[stream.code]
         before = self.ended.pop(entity[1:], None)
         if before is not None:
@@ -319,15 +331,17 @@ class Catalog:
         # Outcomes of baselines are numbered by the labels since they began, and baselines have no alarms.
         if entity.kind not in (tables.BASELINE, tables.BASELINE_AGE):
             entities.outcomes[row] = outcomes
-            rows = np.arange(entities.stages[row]) + entities.first[row]
+            rows = self.rows_of(row)
             for estimator in self.plans[entities.plan[row]].estimators:
                 estimator.begin(rows, np.full(len(rows), outcomes))
         self.begun_anew.append(row)
 
-    def put_entity(self, entity: Entity) -> None:
+    def put_entity(self, entity: Entity, owner: int = 0, *, twofold: bool = False) -> None:
         """Register an entity at its row, after all others, with rows in a plan for each of its stages.
 
         Missing rows before it stay empty, as in a snapshot that has entities which are no longer evaluated.
+        `owner` is the row of the model that a segment or a correction belongs to. `twofold`: whether an
+        instance has had two predictions of a model, or two outcomes of a baseline.
         """
         row, stream = entity.row, self.streams[entity.stream]
         self.entities += [None] * (row - len(self.entities))
@@ -336,15 +350,19 @@ class Catalog:
         entities = self.registry.entities
         entities[row] = np.zeros((), entities.dtype)  # type: ignore[index, attr-defined]
         entities = self.columns.entities
-        entities.stream[row], entities.kind[row] = stream.code, entity.kind
+        entities.stream[row], entities.kind[row], entities.model[row] = stream.code, entity.kind, owner
+        entities.twofold[row] = twofold
         stages = stream.evaluated if entity.age is None else (entity.age,)
         watched = entity.kind not in (tables.BASELINE, tables.BASELINE_AGE)
         plan = self._plan(stream, stream.config, stages, watched)
         entities.plan[row] = plan.number
-        entities.first[row] = plan.take(stream.code, row, stream.name, entity.model, entity.segment)
         entities.stages[row] = len(stages)
         stream.entities.append(row)
         self.note_single(row)
+        entities.first[row] = plan.take(
+            stream.code, row, stream.name, entity.model, entity.segment,
+            initial_is_final=bool(entities.initial_is_final[row]),
+        )  # fmt: skip
         self.note_next_rows(plan)
 
     def has_two_predictions(self, row: int) -> bool:
@@ -393,9 +411,22 @@ class Catalog:
         return [INITIAL] if is_said else []
 
     def separate(self, row: int) -> None:
-        """Note that `initial` is now a separate sequence, for all entities of `rows_with_one_prediction`."""
-        self.columns.entities.initial_is_final[self.rows_with_one_prediction(row)] = 0
+        """Give `initial` a row of its own, for all entities of `rows_with_one_prediction`; it is empty."""
+        for entity_row in self.rows_with_one_prediction(row):
+            self._add_initial(entity_row)
         self.columns.entities.twofold[row] = 1
+
+    def _add_initial(self, row: int) -> None:
+        """Move an entity, of which `initial` was `final`, to rows that `initial` has a part in."""
+        entities, entity = self.columns.entities, self.entity(row)
+        plan, rows, first = self.plans[entities.plan[row]], self.rows_of(row), int(entities.first[row])
+        name = self.streams[entity.stream].name
+        start = plan.take(entity.stream, row, name, entity.model, entity.segment)
+        for source in rows.tolist():
+            plan.copy(source, start + source - first)
+        plan.free_rows(rows)
+        entities.first[row], entities.initial_is_final[row] = start, 0
+        self.note_next_rows(plan)
 
     def add_ages(self, stream: Stream, row: int) -> None:
         """Register each stage at an age of a model or a baseline (its row) as a separate entity.
@@ -452,10 +483,8 @@ class Catalog:
         Temporal correction: Žliobaitė et al. 2015, eq. 3.
         """
         name = self.entities[model].model + CORRECTED_SUFFIX  # type: ignore[union-attr]
-        row = self._add_entity(stream, tables.CORRECTION, name, None, None)
-        self.registry.entities.model[row] = model
+        row = self._add_entity(stream, tables.CORRECTION, name, None, None, model)
         self.registry.entities.corrected[model] = row
-        self.note_single(row)
         return row
 
     def name_segments(self, segment_rows: Sequence[int]) -> None:
@@ -470,14 +499,18 @@ class Catalog:
             self.entities.append(
                 Entity(len(self.entities), owner.stream, tables.SEGMENT, owner.model, segment, None)
             )
-        added = self.entities[former:]
-        numbers, counts = np.unique(entities.plan[former : len(self.entities)], return_counts=True)
-        for number, count in zip(numbers.tolist(), counts.tolist()):
-            self.plans[number].take_new(count)
-        places = zip(entities.plan[former:].tolist(), entities.first[former:].tolist())
-        for entity, (number, first) in zip(filter(None, added), places):
+        added, new = self.entities[former:], slice(former, len(self.entities))
+        plans, are_final = entities.plan[new], entities.initial_is_final[new]
+        rows = entities.stages[new].astype(np.int64) - are_final
+        for number in np.unique(plans).tolist():
+            self.plans[number].take_new(int(rows[plans == number].sum()))
+        places = zip(plans.tolist(), entities.first[new].tolist(), are_final.tolist())
+        for entity, (number, first, is_final) in zip(filter(None, added), places):
             name = self.streams[entity.stream].name
-            self.plans[number].begin(entity.stream, entity.row, first, name, entity.model, entity.segment)
+            self.plans[number].begin(
+                entity.stream, entity.row, first, name, entity.model, entity.segment,
+                initial_is_final=bool(is_final),
+            )  # fmt: skip
 
     def add_segment(self, segment_row: int) -> int:
         """Register the entity for a segment of a model (a row in `SegmentRows`); returns the entity's row.
@@ -487,10 +520,9 @@ class Catalog:
         model, key, position = self.segment_origin[segment_row]
         entity = self.entity(model)
         stream = self.streams[entity.stream]
-        row = self._add_entity(stream, tables.SEGMENT, entity.model, stream.segment_name(key, position), None)
-        self.registry.entities.model[row] = model
+        segment = stream.segment_name(key, position)
+        row = self._add_entity(stream, tables.SEGMENT, entity.model, segment, None, model)
         self.registry.segment_rows.entity[segment_row] = row
-        self.note_single(row)
         return row
 
     # ---- entities that are no longer evaluated
@@ -530,7 +562,7 @@ class Catalog:
         self.streams[entity.stream].entities.remove(row)
         entities = self.registry.entities
         plan = self.plans[entities.plan[row]]
-        plan.free(int(entities.first[row]), int(entities.stages[row]))
+        plan.free_rows(self.rows_of(row))
         self.note_next_rows(plan)
         entities.changed[row] = entities.initial_is_final[row] = 0
         self.entities[row] = None

@@ -32,6 +32,9 @@ from prequential.engine.tables.rows import Key, RowAllocator, StateTable, TableA
 class Plan(RowAllocator):
     """Estimators and detectors of sequences; an entity has one row for each of `stages`, in this order.
 
+    While `initial` of an entity is the same as `final`, it has no row: those of its other stages are where
+    they would be with it. The row of `initial` is then another entity's, or -1.
+
     `reference` sets which first outcomes are the reference; None: the configuration's objective sets it.
     `places`: the number of joint cells that sequences have room for at first; 0: all of them; None: it
     depends on the capacity.
@@ -83,32 +86,39 @@ class Plan(RowAllocator):
 
     # ---- rows
 
-    def take(self, stream: int, entity: int, *names: str | None) -> int:
+    def take(self, stream: int, entity: int, *names: str | None, initial_is_final: bool = False) -> int:
         """Give a new entity its rows, one empty row for each stage; returns the first.
 
         `stream` and `entity` own the rows. `names` (stream, model, segment) seed the random numbers of
-        detectors.
+        detectors. With `initial_is_final`, `initial` has no row, and what is returned is the one before.
         """
         self.generation += 1
-        first = self.allocate(len(self.stages))
-        self.begin(stream, entity, first, *names)
+        first = self.allocate(len(self.stages) - initial_is_final) - initial_is_final
+        self.begin(stream, entity, first, *names, initial_is_final=initial_is_final)
         return first
 
-    def take_new(self, count: int) -> None:
-        """Make room for the rows of so many more entities, which come after all others; see `begin`."""
+    def take_new(self, rows: int) -> None:
+        """Make room for so many more rows of new entities, which come after all others; see `begin`."""
         self.generation += 1
-        self.rows += count * len(self.stages)
+        self.rows += rows
         self.make_room()
 
-    def begin(self, stream: int, entity: int, first: int, *names: str | None) -> None:
-        """Note who owns the rows from `first` on, which are empty; otherwise as `take`."""
-        stop = first + len(self.stages)
+    def begin(
+        self, stream: int, entity: int, first: int, *names: str | None, initial_is_final: bool = False
+    ) -> None:
+        """Note who owns the rows of stages from `first` on, which are empty; otherwise as `take`."""
+        start, stop = first + initial_is_final, first + len(self.stages)
         for watch in self.watches:
             if watch.is_seeded:
-                for index, stage in enumerate(self.stages):
-                    watch.begin(first + index, stage, *names)
-        self.owner[first:stop] = stream
-        self.entity[first:stop] = entity
+                for row in range(start, stop):
+                    watch.begin(row, self.stages[row - first], *names)
+        self.owner[start:stop] = stream
+        self.entity[start:stop] = entity
+
+    def free_rows(self, rows: Ints) -> None:
+        """Take back an entity's rows, which lie one after the other; without stages it has none."""
+        if len(rows):
+            self.free(int(rows[0]), len(rows))
 
     def attributes(self) -> Iterator[tuple[str, TableAttribute]]:
         """All tables: their names are those of an estimator, reference or detector, and a number."""

@@ -36,6 +36,10 @@ OF_LOSSES = 4
 WRITTEN, GROUPS, NEEDED, BEGAN, PASSED, ENCOUNTERED = range(6)
 
 
+#: In place of the first row of a pair: it has no sequences of this sort. (A first row may also be below 0.)
+NO_ROWS = -(1 << 31)
+
+
 class JointPairs(NamedTuple):
     """By pair of entities; row 0 stands for none."""
 
@@ -47,8 +51,10 @@ class JointPairs(NamedTuple):
     a_stage: Ints32  # where A's begin among its own, and B's: they differ where stages are compared
     b_stage: Ints32
     losses: Ints32  # those that are added up, as bits 1 << code
-    counted: Ints32  # first of its sequences of right and wrong: one a stage; -1: none
-    scored: Ints32  # first of its sequences of losses: by stage, then by code; -1: none
+    # The first of its sequences of right and wrong, one a stage, and of losses, by stage, then by code; or
+    # NO_ROWS. While `initial` is the same as `final`, it has no sequences: rows there are another pair's.
+    counted: Ints32
+    scored: Ints32
     disagreement: Ints32  # row of what its predictions show (see `disagreement`); 0: they aren't compared
     # k of the k-th pair to begin in its stream, segment and stage. 0: it has no joint outcome yet.
     # Below 0: its first joint outcome has just come, from the instance with this number.
@@ -134,7 +140,7 @@ def _write(
     for stage in range(0 if of_stages else a & b, pairs.stages[pair]):
         first = row + max(0, pairs.a_stage[pair] + stage - a)
         second = other_row + max(0, pairs.b_stage[pair] + stage - b)
-        if pairs.counted[pair] >= 0:
+        if pairs.counted[pair] != NO_ROWS:
             joint.plan[slot] = pairs.plan[pair]
             joint.sequence[slot] = pairs.counted[pair] + stage
             wrong = 2 * (log.label[first] != log.prediction[first])

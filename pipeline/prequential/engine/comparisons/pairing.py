@@ -29,6 +29,7 @@ from prequential.engine.comparisons.joint import (
     BEGAN,
     ENCOUNTERED,
     NEEDED,
+    NO_ROWS,
     OF_LOSSES,
     PASSED,
     WRITTEN,
@@ -91,8 +92,11 @@ class Pairing:
         self._of_models: dict[int, int] = {}
         self.left_out: dict[int, int] = {}
         self._groups: dict[tuple[int, str | None, str | None], dict[str, int]] = {}
-        #: By settings, label and stages: rows of `pairs`, each after its number, that aren't written yet.
-        self._new: dict[tuple[str, int | None, str, tuple[str, ...]], list[tuple[int, ...]]] = {}
+        #: Pairs of which `initial` is the same as `final`, because it is so for both models: it has no rows.
+        self._without_initial: set[int] = set()
+        #: By settings, label, stages, and whether `initial` has rows: rows of `pairs`, each after its number,
+        #: that aren't written yet.
+        self._new: dict[tuple[str, int | None, str, tuple[str, ...], bool], list[tuple[int, ...]]] = {}
 
     # ---- who is compared
 
@@ -164,29 +168,75 @@ class Pairing:
         tables = self._tables(stream.config)
         pair = self.numbers.allocate()
         self.ends[pair] = a.row, b.row
+        are_final = self._catalog.columns.entities.initial_is_final
         if label:
             self.labels[pair] = label
-        counted = tables.counted.allocate(stages) if tables.counts else -1
-        more = len(tables.added) * stages
-        scored = tables.scored.allocate(more) if more else -1
+        elif are_final[a.row] and are_final[b.row]:
+            self._without_initial.add(pair)
+        counted, scored = self._allocate(tables, pair, stages)
         disagreement_row = 0
         if a.kind == b.kind == MODEL and not label and self._compares_predictions(stream):
             disagreement_row = self.disagreements.allocate()
         losses = sum(1 << code for code in tables.added)
         following, self.heads[a.row] = int(self.heads[a.row]), pair
         of_pair = (pair, a.row, b.row, following, tables.number, stages, *places, losses, counted, scored)
-        alike = stream.config.digest, stream.config.emit_outcomes, label, tuple(self.stages(pair))
-        self._new.setdefault(alike, []).append((*of_pair, disagreement_row, 0))
+        self._note_new(stream, pair, (*of_pair, disagreement_row, 0))
         for row in {a.row, b.row}:
             self.by_entity.setdefault(row, []).append(pair)
         return pair
+
+    def _note_new(self, stream: Stream, pair: int, fields: tuple[int, ...]) -> None:
+        """Let `_set_up_new` write a pair's number and fields, and the tables of its sequences."""
+        names, lacks = tuple(self.stages(pair)), pair in self._without_initial
+        alike = stream.config.digest, stream.config.emit_outcomes, self.labels.get(pair, ""), names, lacks
+        self._new.setdefault(alike, []).append(fields)
+
+    def _allocate(self, tables: Comparisons, pair: int, stages: int) -> tuple[int, int]:
+        """Give a pair its rows of both sides, and return the first ones; NO_ROWS for a side that it isn't in.
+
+        If it has none for `initial`, what is returned are the rows where these would be.
+        """
+        without, more = pair in self._without_initial, len(tables.added)
+        counted = tables.counted.allocate(stages - without) - without if tables.counts else NO_ROWS
+        scored = tables.scored.allocate(more * (stages - without)) - more * without if more else NO_ROWS
+        return counted, scored
+
+    def separate(self, pair: int) -> None:
+        """Give `initial` of a pair, which was the same as `final`, rows of its own; they are empty."""
+        pairs, tables = self.pairs, self.tables[self.pairs.plan[pair]]
+        former = list(self.sequences(pair))
+        freed, stages = self._rows_to_free(pair), int(pairs.stages[pair])
+        self._without_initial.discard(pair)
+        fields = {name: int(column[pair]) for name, column in columns_of(pairs).items()}
+        fields["counted"], fields["scored"] = self._allocate(tables, pair, stages)
+        stream = self._catalog.streams[self._catalog.entity(self.ends[pair][0]).stream]
+        self._note_new(stream, pair, (pair, *fields.values()))
+        self._set_up_new()
+        present = {(sequence.stage, sequence.code): sequence.row for sequence in self.sequences(pair)}
+        for sequence in former:
+            side, row = tables.sides[sequence.side], present[sequence.stage, sequence.code]
+            side.copy(sequence.row, row)
+            side.due.now[row] = side.due.now[sequence.row]
+        for side, first, count in freed:
+            side.free(first, count)
+
+    def _rows_to_free(self, pair: int) -> list[tuple[PairSide, int, int]]:
+        """A pair's runs of rows: their side, the first of them, and how many they are."""
+        pairs, tables, without = self.pairs, self.tables[self.pairs.plan[pair]], pair in self._without_initial
+        stages, more = int(pairs.stages[pair]) - without, len(tables.added)
+        runs = []
+        if tables.counts:
+            runs.append((tables.counted, int(pairs.counted[pair]) + without, stages))
+        if more:
+            runs.append((tables.scored, int(pairs.scored[pair]) + more * without, more * stages))
+        return runs
 
     def _set_up_new(self) -> None:
         """Write the tables of pairs that were made, of all that are alike in one step."""
         new, self._new = self._new, {}
         self.pairs = grown(self.pairs, self.numbers.rows)
         columns = columns_of(self.pairs)
-        for (_, _, label, names), pairs in new.items():
+        for (_, _, label, names, _), pairs in new.items():
             numbers, *values = np.array(pairs, dtype=np.int64).T
             for column, value in zip(columns.values(), values):
                 column[numbers] = value
@@ -274,18 +324,20 @@ class Pairing:
 
     def initial_is_final(self, pair: int) -> bool:
         """Whether `initial` of a pair is the same as `final`, because it is so for both models."""
-        initial_is_final = self._catalog.columns.entities.initial_is_final
-        return pair not in self.labels and all(initial_is_final[end] for end in self.ends[pair])
+        return pair in self._without_initial
 
     def identity(self, pair: int) -> tuple[int, int, str]:
         """The identity of a pair, also distinct from earlier pairs with its number: entities, stages."""
         return (*self.ends[pair], self.labels.get(pair, ""))
 
     def sequences(self, pair: int) -> Iterator[JointRow]:
-        """A pair's sequences: stage by stage and loss by loss, with their tables and rows."""
+        """A pair's sequences: stage by stage and loss by loss, with their tables and rows.
+
+        While `initial` is the same as `final`, it has none.
+        """
         pairs = self.pairs
         of_pair = (int(column[pair]) for column in (pairs.counted, pairs.scored, pairs.stages))
-        return self.tables[pairs.plan[pair]].sequences(*of_pair)
+        return self.tables[pairs.plan[pair]].sequences(*of_pair, int(pair in self._without_initial))
 
     def stages(self, pair: int) -> Sequence[str]:
         """The stages that a pair is compared in, in the order of its sequences."""
@@ -377,12 +429,9 @@ class Pairing:
     def _remove(self, pair: int) -> None:
         pairs = self.pairs
         a, b = self.ends.pop(pair)
-        tables = self.tables[pairs.plan[pair]]
-        stages = int(pairs.stages[pair])
-        if pairs.counted[pair] >= 0:
-            tables.counted.free(int(pairs.counted[pair]), stages)
-        if pairs.scored[pair] >= 0:
-            tables.scored.free(int(pairs.scored[pair]), stages * len(tables.added))
+        for side, first, count in self._rows_to_free(pair):
+            side.free(first, count)
+        self._without_initial.discard(pair)
         if pairs.disagreement[pair]:
             self.disagreements.free(int(pairs.disagreement[pair]))
             pairs.disagreement[pair] = 0

@@ -17,6 +17,7 @@ from prequential.engine.comparisons import DEFINED, REASONS, UNDECIDED, VERDICTS
 from prequential.engine.comparisons.clusters import needed_clusters
 from prequential.engine.comparisons.confidence_sequence import level_of
 from prequential.engine.comparisons.disagreement import Disagreement, as_message
+from prequential.engine.comparisons.joint import NO_ROWS
 from prequential.engine.comparisons.measuring import MCNEMAR, N01, N10, NAMES, P_VALUE, intervals
 from prequential.engine.comparisons.pairing import Pairing
 from prequential.engine.comparisons.tables import PairSide
@@ -421,7 +422,7 @@ def costs(pairing: Pairing, entities: int) -> Ints:
     counted = np.array([tables.counted.row_bytes for tables in pairing.tables] or [0], dtype=np.int64)
     added = [len(tables.added) * tables.scored.row_bytes for tables in pairing.tables]
     scored = np.array(added or [0], dtype=np.int64)
-    bytes_by_pair = counted[pairs.plan] * (pairs.counted >= 0) + scored[pairs.plan]
+    bytes_by_pair = counted[pairs.plan] * (pairs.counted != NO_ROWS) + scored[pairs.plan]
     np.add.at(bytes_by_entity, pairs.a, bytes_by_pair * pairs.stages + _PAIR)
     return bytes_by_entity
 

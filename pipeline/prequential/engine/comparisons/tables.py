@@ -232,9 +232,12 @@ class Comparisons:
         #: Codes of the losses that are added up, in order: a stage has a sequence for each.
         self.added = tuple(dict.fromkeys(code for _, code in codes if code != ERROR))
 
-    def sequences(self, counted: int, scored: int, stages: int) -> Iterator[JointRow]:
-        """Of a pair with so many stages, stage by stage, its rows of both sides beginning with these."""
-        for stage in range(stages):
+    def sequences(self, counted: int, scored: int, stages: int, first: int = 0) -> Iterator[JointRow]:
+        """Of a pair with so many stages, stage by stage, its rows of both sides beginning with these.
+
+        Stages before `first` are left out: they have no rows.
+        """
+        for stage in range(first, stages):
             first_scored = scored + stage * len(self.added)
             for loss, code in self.codes:
                 if code == ERROR:

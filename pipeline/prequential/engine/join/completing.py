@@ -264,8 +264,11 @@ def _register(registry: Registry, logs: Logs, stream: int, model: int, row: int)
     entities, streams, next_rows = registry.entities, registry.streams, registry.next_rows
     entity, plan, count = next_rows.entity[0], entities.plan[model], logs.used[log.SEGMENTS]
     first, stages = next_rows.sequence[plan], np.int64(entities.stages[model])
-    if first < 0 or entity == len(entities.stream) or count == len(logs.segments):
+    initial_is_final = np.int64(entities.initial_is_final[model])
+    is_free = next_rows.free[plan] >> initial_is_final & 1
+    if is_free or entity == len(entities.stream) or count == len(logs.segments):
         return False
+    first -= initial_is_final  # which has no row
     next_rows.entity[0], next_rows.sequence[plan] = entity + 1, first + stages
     logs.segments[count] = row
     logs.used[log.SEGMENTS] = count + 1
@@ -273,7 +276,7 @@ def _register(registry: Registry, logs: Logs, stream: int, model: int, row: int)
     entities.stream[entity], entities.model[entity], entities.kind[entity] = stream, model, SEGMENT
     entities.plan[entity], entities.first[entity], entities.stages[entity] = plan, first, stages
     entities.began[entity] = streams.completed[stream]
-    entities.initial_is_final[entity] = entities.initial_is_final[model]
+    entities.initial_is_final[entity] = initial_is_final
     return True
 
 

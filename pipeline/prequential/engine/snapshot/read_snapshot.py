@@ -73,7 +73,8 @@ def parts(state: ShardState, *, scored: bool, segments: bool = True) -> Iterator
     catalog = state.catalog
     entities, count = catalog.registry.entities, len(catalog.entities)
     bytes_by_plan = np.array([_row_bytes(plan, scored) for plan in catalog.plans] or [0], dtype=np.int64)
-    costs = entities.stages[:count] * bytes_by_plan[entities.plan[:count]] + _ENTITY
+    sequences = entities.stages[:count] - entities.initial_is_final[:count]
+    costs = sequences * bytes_by_plan[entities.plan[:count]] + _ENTITY
     costs += reporting.costs(state.pairing, count)
     nothing = np.zeros(0, dtype=np.int64)
     wanted = np.arange(1, count)
@@ -144,10 +145,13 @@ def take(
     for number in np.unique(entities.plan[rows]).tolist():
         plan_rows = rows[entities.plan[rows] == number]
         # The copies' rows are those of these entities only, one after the other.
-        stages = len(catalog.plans[number].stages)
-        sequences = (entities.first[plan_rows][:, None] + np.arange(stages)).ravel()
+        without = entities.initial_is_final[plan_rows].astype(np.int64)
+        counts = entities.stages[plan_rows] - without
+        starts = np.cumsum(counts) - counts
+        places = np.arange(int(counts.sum())) - np.repeat(starts, counts)
+        sequences = np.repeat(entities.first[plan_rows] + without, counts) + places
         read_snapshot.plans[number] = _plan(catalog.plans[number], sequences, scored)
-        entities.first[plan_rows] = stages * np.arange(len(plan_rows))
+        entities.first[plan_rows] = starts - without
     read_snapshot.registry = registry._replace(
         streams=copy_of_rows(registry.streams, slice(len(streams))),
         classes=copy_of_rows(registry.classes, slice(None)),

@@ -31,6 +31,7 @@ from prequential.engine.compiled.kernel import copy_of_rows, grown
 from prequential.engine.delay import coverage, expected, periods
 from prequential.engine.delay.calendars import ends_of, starts_of
 from prequential.engine.details.label_dependence import LabelDependence
+from prequential.engine.estimators.naming import CORRECTED_SUFFIX
 from prequential.engine.snapshot import pending_rows, saving
 from prequential.engine.snapshot.pending_rows import SegmentMoves, freed_segment_rows
 from prequential.engine.snapshot.restored import Begun, Restored, compared
@@ -181,7 +182,8 @@ class _Restoring:
             stream = catalog.streams[code]
             kept = was_evaluated and self._is_evaluated(entity, stream)
             if kept:
-                catalog.put_entity(entity)
+                owner = _owner_of(entity, stream)
+                catalog.put_entity(entity, owner, twofold=bool(arrays["entities.twofold"][row]))
                 self._rows[code, kind, model, segment, age] = row
                 if kind == MODEL:
                     stream.models[model] = row
@@ -235,17 +237,13 @@ class _Restoring:
             index = ("@persistent", "@majority").index(entity.model)
             catalog.set_baseline(stream, index, row)
         elif entity.kind == kinds.CORRECTION:
-            model = stream.models[entity.model.removesuffix("+temporal")]
-            entities.model[row], entities.corrected[model] = model, row
-        elif entity.kind == kinds.SEGMENT:
-            entities.model[row] = stream.models[entity.model]
-        else:
+            entities.corrected[_owner_of(entity, stream)] = row
+        elif entity.kind in (AGE, BASELINE_AGE):
             kind = MODEL if entity.kind == AGE else kinds.BASELINE
             owner = self._rows[stream.code, kind, entity.model, None, None]
             entities.model[row] = owner if entity.kind == AGE else 0
             if not entities.after[owner]:
                 entities.after[owner] = row
-        catalog.note_single(row)
 
     def _new_entities(self) -> None:
         """Add entities that the configuration has and the snapshot lacks; they start empty."""
@@ -509,3 +507,12 @@ class _Restoring:
                     beginning = "from the next period on"
                     self._missing.append(Begun(f"{stream.name}/{name}", "expected", beginning))
                     self._note_empty(row, "expected")
+
+
+def _owner_of(entity: Entity, stream: Stream) -> int:
+    """The row of the model that a segment or a correction belongs to; 0: it is something else."""
+    if entity.kind == kinds.SEGMENT:
+        return stream.models[entity.model]
+    return (
+        stream.models[entity.model.removesuffix(CORRECTED_SUFFIX)] if entity.kind == kinds.CORRECTION else 0
+    )

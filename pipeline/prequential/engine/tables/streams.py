@@ -145,7 +145,8 @@ class Entities(NamedTuple):
     first: Ints32  # first of its rows in the plan's tables: one for each stage that is evaluated
     stages: Ints32  # how many
     #: Whether `initial` is the same as `final` up to now, so that it has no rows of the log: both are
-    #: evaluated, and no instance has had two predictions.
+    #: evaluated, and no instance has had two predictions. It has no row in the plan's tables either: what is
+    #: in row `first` isn't the entity's then.
     initial_is_final: Bytes
     outcomes: Ints
     revisions: Ints
@@ -290,7 +291,10 @@ class NextRows(NamedTuple):
     """The first rows that were never used, for segments that the join registers."""
 
     entity: Ints  # (1,), of `Entities`
-    sequence: Ints  # by plan, of its sequences; -1: others are free, and the catalog has to give them out
+    sequence: Ints  # by plan, of its sequences
+    #: By plan: whether others are free, which the catalog has to give out: in bit 0 rows for all stages, in
+    #: bit 1 rows for all but `initial`.
+    free: Bytes
 
 
 class Registry(NamedTuple):
