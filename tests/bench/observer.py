@@ -172,5 +172,5 @@ def _runs(reader: PartitionReader) -> Iterator[tuple[int, ConsumerRecords]]:
 def _size(values: Sequence[bytes | None]) -> int:
     """Bytes of all of them."""
     if isinstance(values, JoinedValues):
-        return int(values.bounds[-1] - values.bounds[0]) - len(values)
+        return int((values.ends - values.starts).sum())
     return sum(len(value or b"") for value in values)

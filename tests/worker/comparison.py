@@ -37,7 +37,7 @@ from processes import (
 Sequences = dict[tuple[str, str], list[bytes]]
 
 #: Where a dead letter came from: topic without prefix, partition, offset; and its reason, key, value.
-Origin = tuple[str, int, int]
+Origin = tuple[str, int, int, int | None]
 Letter = tuple[str, str | None, str | None]
 
 #: Exported samples, by name and labels.
@@ -145,17 +145,18 @@ def assert_as_replayed(
 
 
 def _as_letter(row: dict[str, Any]) -> tuple[Origin, Letter]:
-    origin = (row["topic"], row["partition"], row["offset"])
+    origin = (row["topic"], row["partition"], row["offset"], row.get("row"))
     return origin, (row["error"], row["key"], row["value"])
 
 
 def _published_letter(kafka: KafkaConfig, message: Message) -> tuple[Origin, Letter]:
     """A dead letter as the replay writes it."""
-    error, topic, partition, offset = (value.decode() for _, value in message.headers())
+    error, topic, partition, offset, *row = (value.decode() for _, value in message.headers())
     key, value = (
         None if part is None else part.decode("utf-8", "replace") for part in (message.key(), message.value())
     )
-    return (topic.removeprefix(kafka.prefix), int(partition), int(offset)), (error, key, value)
+    origin = topic.removeprefix(kafka.prefix), int(partition), int(offset), int(row[0]) if row else None
+    return origin, (error, key, value)
 
 
 # ---- each once

@@ -18,19 +18,18 @@ import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 from prequential.configuration.settings.model import Config, WorkerConfig
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.engine.input.merge import Batch
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetched
 from prequential.runtime.kafka.readers import ConsumerRecords
 from prequential.runtime.kafka.transactions import Outgoing
 from prequential.runtime.worker import round_pace, silences
 from prequential.runtime.worker import runner as runner_module
+from prequential.runtime.worker.batches import SharedParser, to_batch
 from prequential.runtime.worker.journal import Idle, JournalEntry, TopicsOrigin, decode_entry, standing
 from prequential.runtime.worker.recovery import GENERATION, RecoveredState
 from prequential.runtime.worker.runner import ShardRunner
 from prequential.runtime.worker.sending import SendingPace
 from prequential.runtime.worker.snapshots import SnapshotReader
-from prequential.topics.decoding import decode
 from prequential.topics.encoding import encode
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Encoded
@@ -276,8 +275,7 @@ def replayed(log: Log, topics: list[list[Message]]) -> list[bytes]:
     found = standing(decode_entry(record.value) for record in log.topics[JOURNAL])
     shard.quarantine = {(one.kind, one.offset): one.reason for one in found.quarantined}
     for kind, rows in enumerate(topics):
-        times, values = [row.timestamp()[1] for row in rows], [row.value() for row in rows]
-        shard.add(Batch(kind, list(map(Message.offset, rows)), times, decode(kind, values)))
+        shard.add(to_batch(kind, ConsumerRecords.of(rows), SharedParser.of(CONFIG)))
     for step in (*found.settled, *found.open):
         if isinstance(step, Idle):
             shard.idle(step.quiet)

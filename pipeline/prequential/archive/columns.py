@@ -232,7 +232,7 @@ def _as_sent(record: ConsumedRecord, folder: str, error: str | None) -> Row:
         letter = origin_of(record.headers)
         cells = {
             "error": letter.reason, "topic": letter.topic,
-            "partition": _whole(letter.partition), "offset": _whole(letter.offset),
+            "partition": _whole(letter.partition), "offset": _whole(letter.offset), "row": letter.row,
         }  # fmt: skip
     else:
         cells = {

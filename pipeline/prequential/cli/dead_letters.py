@@ -138,7 +138,8 @@ def _show(letters: Iterable[dead_letters.Letter], last: int) -> None:
             yield letter
 
     for letter in _newest(counted(), last):
-        position = f"{letter.topic or '?'}/{letter.partition} offset {letter.offset}"
+        row = "" if letter.row is None else f" row {letter.row}"
+        position = f"{letter.topic or '?'}/{letter.partition} offset {letter.offset}{row}"
         say(f"{dead_letters.clock(letter.written)} {position}: {letter.reason or _NO_REASON}")
         say(f"  key   {_shortened(letter.key, _KEY)}")
         say(f"  value {_shortened(letter.value, _VALUE)}")

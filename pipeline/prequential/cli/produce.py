@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import msgspec
 from prequential.cli.common import add_kafka_options, load, open_input
+from prequential.engine.input.message_rows import rows_of
 from prequential.offline.replay.sources import lines_of
 from prequential.runtime.compilation import progress_bar, reading
 from prequential.topics import admin, clients, messages, partitioning, permissions, specs
@@ -98,23 +99,28 @@ def _send(
 
 
 def _key(value: bytes, raw: bool, wide: frozenset[str]) -> bytes | None:
-    """Return the record's key; None, with `raw`, for a line without a stream. `wide`: as in `key_of`.
+    """Return the key of a line's records; None, with `raw`, for a line without a stream.
 
-    Raises ValueError for an invalid line.
+    `wide`: as in `key_of`. Raises ValueError for an invalid line.
     """
     if len(value) > messages.MAX_VALUE_BYTES and not raw:
         least = "at least " * (len(value) >= messages.INPUT_MESSAGE_BYTES)  # `lines_of` reads no more of it
         raise ValueError(f"it has {least}{len(value)} bytes: at most {messages.MAX_VALUE_BYTES} are allowed")
     try:
-        message = _decode(value)
-        key = partitioning.key_of(message.stream, str(message.instance_id), wide)
+        rows = rows_of([value])
+        records = map(_decode, [value] if rows is None else rows.values)
+        keys = {partitioning.key_of(record.stream, str(record.instance_id), wide) for record in records}
     except ValueError as error:
         if raw:
             return None
         excerpt = value[:_QUOTED].decode(errors="replace")
         more = "…" if len(value) > _QUOTED else ""
         raise ValueError(f"expected a JSON object with a string `stream`, found {excerpt!r}{more}") from error
-    return key
+    if len(keys) > 1 and not raw:
+        first, second, *_ = sorted(keys)
+        several = f"its records have several keys, such as {first!r} and {second!r}"
+        raise ValueError(f"{several}: expected a line for each key")
+    return min(keys)
 
 
 def _shown(path: str, lines: Iterator[bytes], below: IO[bytes]) -> Iterator[bytes]:

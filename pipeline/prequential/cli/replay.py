@@ -215,6 +215,8 @@ class _Writer:
                 "key": None if key is None else key.decode("utf-8", "replace"),
                 "value": None if value is None else value.decode("utf-8", "replace"),
             }
+            if letter.row is not None:
+                row["row"] = letter.row
             self._dead_letters.write(msgspec.json.encode(row) + b"\n")
 
 

@@ -108,6 +108,8 @@ class RecordRejected(NamedTuple):
     kind: int
     offset: int
     reason: str
+    #: The number of its row in its message; None if the message is one record.
+    row: int | None = None
 
 
 Fact: TypeAlias = (

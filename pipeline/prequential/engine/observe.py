@@ -74,8 +74,8 @@ class Outbox:
         return len(self.messages) + len(self.dead_letters)
 
     def flush(self) -> list[Output]:
-        """Return and forget the outputs: dead letters by topic and offset, then messages."""
-        letters = sorted(self.dead_letters, key=lambda letter: (letter.kind, letter.offset))
+        """Return and forget the outputs: dead letters by topic, offset and row, then messages."""
+        letters = sorted(self.dead_letters, key=lambda letter: (letter.kind, letter.offset, letter.row or 0))
         outputs = [*letters, *self.messages]
         self.dead_letters, self.messages = [], []
         return outputs

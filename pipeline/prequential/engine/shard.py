@@ -34,7 +34,7 @@ from prequential.engine.facts import Fact, RecordRejected
 from prequential.engine.input import recurrence, seen
 from prequential.engine.input.encoder import Encoder
 from prequential.engine.input.fields import Admission, reason_of, separate_versions
-from prequential.engine.input.merge import Batch, MicroBatch, OffsetVector
+from prequential.engine.input.merge import Batch, MicroBatch, OffsetVector, RecordPlace
 from prequential.engine.input.refusals import Refusals
 from prequential.engine.join.join import join
 from prequential.engine.observe import Observer, Outbox
@@ -212,7 +212,8 @@ class Shard:
         if (invalid := micro_batch.invalid(places)).any():
             for position in places[invalid].tolist():
                 batch, index = micro_batch.locate(position)
-                self._refuse(batch.kind, batch.offsets[index], batch.reasons[index])
+                if reason := batch.reasons[index]:
+                    self._refuse(micro_batch.place(position), reason)
             places = places[~invalid]
         ticks = Ticks(times, np.flatnonzero(~invalid))
         records = micro_batch.records_at(places)
@@ -253,11 +254,11 @@ class Shard:
         rows = self._join(encoded.rows, of_rows, encoded.positions, ticks)
         would_be_taken = rows < used
         done = int(encoded.positions[rows]) if would_be_taken else encoded.stop
-        place_of = partial(_kind_and_offset, micro_batch)
+        place_of = micro_batch.place
         for unused in encoded.unused:
             if unused.position < done:
-                self._refuse(*place_of(places[unused.position]), unused.reason)
-        self.note(encoded.rows, rows, of_rows, lambda row: place_of(places[encoded.positions[row]]))
+                self._refuse(place_of(int(places[unused.position])), unused.reason)
+        self.note(encoded.rows, rows, of_rows, lambda row: place_of(int(places[encoded.positions[row]])))
         return done, would_be_taken
 
     def _join(self, rows: Rows, records: Sequence[Any], positions: Ints, ticks: Ticks) -> int:
@@ -359,11 +360,11 @@ class Shard:
         self.state.logs = wider._replace(used=logs.used, dropped=logs.dropped, ends=logs.ends)
 
     def note(
-        self, rows: Rows, stop: int, records: Sequence[Any], place_of: Callable[[int], tuple[int, int]]
+        self, rows: Rows, stop: int, records: Sequence[Any], place_of: Callable[[int], RecordPlace]
     ) -> None:
         """Update the notes that only this process keeps, for rows before `stop`, which the join has done.
 
-        `records` are the records of the rows; `place_of` returns a row's kind and offset.
+        `records` are the records of the rows; `place_of` returns the place of a row's record.
         """
         self._note_newest(rows, stop)
         catalog, streams = self.catalog, len(self.catalog.streams)
@@ -371,16 +372,17 @@ class Shard:
         self.seen, is_new = seen.update(self.seen, rows, stop, streams, catalog.registry)
         if is_new:
             for stream, kind, oddity, row in seen.news(self.seen):
-                self.first_odd[stream, kind, oddity] = place_of(row)[1]
+                self.first_odd[stream, kind, oddity] = place_of(row).offset
         dropped = self.state.logs.dropped
         if dropped.max() > 0:
             for reason in np.flatnonzero(dropped > 0).tolist():
-                self.dropped[reason] = place_of(int(dropped[reason]) - 1)
+                place = place_of(int(dropped[reason]) - 1)
+                self.dropped[reason] = place.kind, place.offset
                 dropped[reason] = -1
         if self._partitions is not None:
             self._count_misplaced(rows, stop)
         for row in np.flatnonzero(rows.refused).tolist():
-            self._refuse(*place_of(row), reason_of(rows.refused[row], records[row], self.config.limits))
+            self._refuse(place_of(row), reason_of(rows.refused[row], records[row], self.config.limits))
 
     def _note_newest(self, rows: Rows, stop: int) -> None:
         """Note the newest label of each stream and the newest prediction of each model, up to row `stop`."""
@@ -414,12 +416,13 @@ class Shard:
             name = streams[code].name
             self.misplaced_streams[name] = self.misplaced_streams.get(name, 0) + count
 
-    def _refuse(self, kind: int, offset: int, reason: str) -> None:
+    def _refuse(self, place: RecordPlace, reason: str) -> None:
         """Count an invalid record and add its dead letter."""
+        kind, offset, row = place
         self.state.dead_letters[kind] += 1
         self.state.quarantined[kind] += (kind, offset) in self.quarantine
         self.refusals.add(kind, reason, offset)
-        self._apply([RecordRejected(kind, offset, reason)])
+        self._apply([RecordRejected(kind, offset, reason, row)])
 
     def _apply(self, changes: Iterable[Fact]) -> None:
         """Make these changes of the state, and let the observer read messages about their facts."""
@@ -427,12 +430,6 @@ class Shard:
             self.observer.observe(changes)
         else:
             deque(changes, maxlen=0)
-
-
-def _kind_and_offset(micro_batch: MicroBatch, position: int) -> tuple[int, int]:
-    """Return kind and offset of the record at a place."""
-    batch, index = micro_batch.locate(int(position))
-    return batch.kind, batch.offsets[index]
 
 
 def _wider(column: Ints, rows: int) -> Ints:

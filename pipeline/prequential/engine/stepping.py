@@ -21,6 +21,7 @@ from prequential.engine.delay.cohorts import locate
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.input.encoder import Encoder
 from prequential.engine.input.fields import separate_versions
+from prequential.engine.input.merge import RecordPlace
 from prequential.engine.join.join import join
 from prequential.engine.shard import Shard
 from prequential.engine.tables.logs import DONE, EMIT, OVERDUE
@@ -85,7 +86,7 @@ class Stepper:
         self._open: OpenRows | None = None
         self._spare: OpenRows | None = None  # of a micro-batch that was closed
         self._row = 0  # the next row for the join
-        self._origins: list[tuple[int, int]] = []  # kind and offset by row
+        self._origins: list[RecordPlace] = []  # by row
         self._tables: tuple[Any, ...] = ()
         self._entry: Callable[..., tuple[int, int]] | None = None  # the join, for these
         settings = (shard.config.defaults, *shard.config.streams.values())
@@ -121,7 +122,7 @@ class Stepper:
                     return False
         except (KeyError, Unusable):
             return False
-        self._origins.append((record.KIND, self._shard.merge.pass_by(record.KIND, time)))
+        self._origins.append(RecordPlace(record.KIND, self._shard.merge.pass_by(record.KIND, time)))
         return True
 
     def advance(self) -> None:

@@ -1,5 +1,7 @@
 """Dead letters: the original record, byte for byte, with the reason and its origin in headers.
 
+A record that is a row of a message with several has the message's key, and its own text as the value.
+
 And as JSON lines, in which a person can repair them: UTF-8 as text, anything else in base64, so that nothing
 of them is lost.
 """
@@ -17,7 +19,7 @@ from confluent_kafka import Message
 from prequential.topics import foreign_json
 
 #: Names of the headers.
-_ERROR, _TOPIC, _PARTITION, _OFFSET = "error", "topic", "partition", "offset"
+_ERROR, _TOPIC, _PARTITION, _OFFSET, _ROW = "error", "topic", "partition", "offset", "row"
 
 #: A field of a JSON line that holds bytes which are no text.
 _BASE64 = "base64"
@@ -45,6 +47,8 @@ class Letter(NamedTuple):
     value: bytes | None
     #: When it was written, in epoch ms.
     written: int
+    #: Which record of its message it is, counted from 0; None if the message is one record.
+    row: int | None = None
 
 
 class Base64(msgspec.Struct):
@@ -59,11 +63,11 @@ class Base64(msgspec.Struct):
     base64: str
 
 
-class DeadLetterLine(msgspec.Struct):
+class DeadLetterLine(msgspec.Struct, omit_defaults=True):
     """A dead letter as a JSON object, a line each, as `prequential dead-letters --json` writes them.
 
     In the topic itself key and value are those of the original record, byte for byte, and `error`, `topic`,
-    `partition` and `offset` are headers.
+    `partition`, `offset` and `row` are headers.
 
     Attributes
     ----------
@@ -81,6 +85,8 @@ class DeadLetterLine(msgspec.Struct):
         The original's key.
     value
         The original's value.
+    row
+        Which record of its message it is, counted from 0; absent if the message is one record.
     """
 
     error: str
@@ -90,20 +96,28 @@ class DeadLetterLine(msgspec.Struct):
     written: str
     key: str | Base64 | None
     value: str | Base64 | None
+    row: int | None = None
 
 
-def headers_of(reason: str, topic: str, partition: int, offset: int) -> list[tuple[str, bytes]]:
+def headers_of(
+    reason: str, topic: str, partition: int, offset: int, row: int | None = None
+) -> list[tuple[str, bytes]]:
     """The headers of a dead letter: the reason; topic (with prefix), partition and offset of the original.
+
+    And its row, if its message has several records.
 
     >>> headers_of("the record has no value", "eu.labels", 3, 17)[1:]
     [('topic', b'eu.labels'), ('partition', b'3'), ('offset', b'17')]
+    >>> headers_of("expected `object`, got `int`", "eu.labels", 3, 17, 0)[-1]
+    ('row', b'0')
     """
-    return [
+    headers = [
         (_ERROR, reason.encode()),
         (_TOPIC, topic.encode()),
         (_PARTITION, b"%d" % partition),
         (_OFFSET, b"%d" % offset),
     ]
+    return headers if row is None else [*headers, (_ROW, b"%d" % row)]
 
 
 def from_message(message: Message) -> Letter:
@@ -112,7 +126,8 @@ def from_message(message: Message) -> Letter:
     Headers that are missing or no number are "" or -1.
     """
     origin = origin_of(message.headers() or ())
-    return Letter(*origin, message.key(), message.value(), message.timestamp()[1])
+    place = origin.topic, origin.partition, origin.offset, origin.reason
+    return Letter(*place, message.key(), message.value(), message.timestamp()[1], origin.row)
 
 
 class LetterOrigin(NamedTuple):
@@ -122,13 +137,14 @@ class LetterOrigin(NamedTuple):
     partition: int
     offset: int
     reason: str
+    row: int | None = None
 
 
 def origin_of(pairs: Iterable[tuple[str, bytes | None]]) -> LetterOrigin:
     """The headers of a dead letter; those that are missing or no number are "" or -1.
 
     >>> origin_of([("topic", b"labels"), ("offset", b"17"), ("partition", b"x")])
-    LetterOrigin(topic='labels', partition=-1, offset=17, reason='')
+    LetterOrigin(topic='labels', partition=-1, offset=17, reason='', row=None)
     """
     headers = {name: value or b"" for name, value in pairs}
 
@@ -139,7 +155,9 @@ def origin_of(pairs: Iterable[tuple[str, bytes | None]]) -> LetterOrigin:
         digits = text(name)
         return int(digits) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else -1
 
-    return LetterOrigin(text(_TOPIC), number(_PARTITION), number(_OFFSET), text(_ERROR))
+    row = number(_ROW)
+    origin = text(_TOPIC), number(_PARTITION), number(_OFFSET), text(_ERROR)
+    return LetterOrigin(*origin, row if row >= 0 else None)
 
 
 def to_line(letter: Letter) -> bytes:
@@ -153,7 +171,7 @@ def to_line(letter: Letter) -> bytes:
     return _encode(
         DeadLetterLine(
             letter.reason, letter.topic, letter.partition, letter.offset, clock(letter.written),
-            _as_json(letter.key), _as_json(letter.value),
+            _as_json(letter.key), _as_json(letter.value), letter.row,
         )
     )  # fmt: skip
 

@@ -78,7 +78,12 @@ _LENIENT: tuple[Callable[..., Any], ...] = tuple(
 )
 
 _object = foreign_json.reader(dict[str, Any])
+_json = foreign_json.reader()
 _probabilities = foreign_json.reader(messages.GivenProbabilities)
+
+
+#: Bytes of a value in which an array begins; white space may precede it.
+_BLANKS = 64
 
 
 class Decoded(NamedTuple):
@@ -245,6 +250,8 @@ def _lenient(kind: int, value: bytes | None) -> Record:
     """
     if value is None:
         raise ValueError("the record has no value")
+    if value[:_BLANKS].lstrip().startswith(b"["):
+        raise ValueError(_why_no_record(value))
     _check_value(value)
     record = _any_form(kind, value)
     if type(record.instance_id) is not str:
@@ -259,6 +266,15 @@ def _lenient(kind: int, value: bytes | None) -> Record:
             setattr(record, field, array_text(field, value))
     _check_name_lengths(record)
     return record
+
+
+def _why_no_record(array: bytes) -> str:
+    """Why an array is no record: it isn't JSON, or it has no object that is a record."""
+    try:
+        _json(array)
+    except foreign_json.Unreadable as error:
+        return str(error)
+    return "expected `object`, got `array`"
 
 
 def _any_form(kind: int, value: bytes) -> Record:

@@ -391,7 +391,7 @@ class Incident(msgspec.Struct, gc=False):
     same: list[str] | Unset = UNSET
 
 
-class DeadLetter(msgspec.Struct, gc=False):
+class DeadLetter(msgspec.Struct, gc=False, omit_defaults=True):
     """A record that can't be used.
 
     Attributes
@@ -402,11 +402,14 @@ class DeadLetter(msgspec.Struct, gc=False):
         Where it stands in its partition; in files, its number in order of time.
     reason
         Why it can't be used, in one sentence.
+    row
+        Which record of its message it is, counted from 0; None if the message is one record.
     """
 
     kind: int
     offset: int
     reason: str
+    row: int | None = None
 
 
 class Encoded(msgspec.Struct, frozen=True, gc=False):
@@ -456,7 +459,7 @@ def decoded(output: Output) -> Message:
     Examples
     --------
     >>> decoded(DeadLetter(2, 17, "the record has no value"))
-    DeadLetter(kind=2, offset=17, reason='the record has no value')
+    DeadLetter(kind=2, offset=17, reason='the record has no value', row=None)
     """
     if isinstance(output, Encoded):
         message: Metrics | Comparison | Disparity = _DECODERS[output.topic](output.json)

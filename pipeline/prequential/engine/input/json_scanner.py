@@ -141,7 +141,7 @@ def enter(names: Names, text: Bytes) -> int:
 #: Bytes with a meaning, and words.
 QUOTE, COMMA, COLON, OPEN, CLOSE, LIST = (ord(character) for character in '",:{}[')
 MINUS, PLUS, DOT, ZERO, NINE, _UPPER_E, _LOWER_E = (ord(character) for character in "-+.09Ee")
-_LIST_END, _SPACE, _TAB, _RETURN, _LINE, _BACKSLASH = (ord(character) for character in "] \t\r\n\\")
+LIST_END, _SPACE, _TAB, _RETURN, _LINE, BACKSLASH = (ord(character) for character in "] \t\r\n\\")
 TRUE, FALSE, NULL = (np.frombuffer(text, dtype=np.uint8) for text in (b"true", b"false", b"null"))
 
 #: Letters of escapes, and the bytes that they stand for.
@@ -206,7 +206,7 @@ def string(text: Bytes, position: int) -> tuple[int, bool]:
     while text[position] != QUOTE:
         if text[position] < _SPACE:
             return -1, False
-        if text[position] == _BACKSLASH:
+        if text[position] == BACKSLASH:
             escaped = True
             position, _ = _escape(text, position + 1)
             if position < 0:
@@ -227,7 +227,7 @@ def unescaped(text: Bytes, start: int, stop: int, out: Bytes, end: int, most: in
         character = np.int64(text[start])
         start += 1
         count = 1
-        if character == _BACKSLASH:
+        if character == BACKSLASH:
             start, character = _escape(text, start)
             count = 1 if character < 0x80 else 2 if character < 0x800 else 3
         if end + count > last:
@@ -409,7 +409,7 @@ def skip(text: Bytes, position: int) -> int:
         position = blank(text, position)
         if text[position] == OPEN or text[position] == LIST:
             is_object = text[position] == OPEN
-            closing = CLOSE if is_object else _LIST_END
+            closing = CLOSE if is_object else LIST_END
             position = blank(text, position + 1)
             if text[position] == closing:
                 position += 1
@@ -436,7 +436,7 @@ def skip(text: Bytes, position: int) -> int:
                 if position < 0:
                     return -1
                 break
-            if text[position] != (CLOSE if objects & 1 else _LIST_END):
+            if text[position] != (CLOSE if objects & 1 else LIST_END):
                 return -1
             depth -= 1
             objects >>= 1

@@ -6,6 +6,9 @@ the topic. Watermarks are made from clocks and can be wrong. Then the order of p
 the records' times, so it is recorded. Taking records moves the *offset vector*, the next offset of each
 topic, and between two offset vectors the order is that of time. So a list of offset vectors (the journal)
 defines the whole order.
+
+The rows of a message share its offset and its time. They are taken together, so that offset vectors lie
+between messages.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from prequential.engine.compiled.kernel import Bytes, Ints
+from prequential.engine.compiled.kernel import Bytes, Ints, Ints32
+from prequential.engine.input.message_rows import WHOLE
 from prequential.engine.input.plain import Plain, PlainRecords, together
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Record
@@ -40,9 +44,13 @@ class Undecoded(NamedTuple):
 
 
 class Batch:
-    """Consecutive records of one input topic, decoded or not; `times` (ms) never decrease."""
+    """Consecutive records of one input topic, decoded or not; `times` (ms) never decrease.
 
-    __slots__ = ("_changes", "_records", "_undecoded", "kind", "offsets", "plain", "reasons", "times")
+    Records of one message have the same offset. `rows`, (n,) int32, are their numbers in their messages, or
+    `WHOLE` for a message that is one record; None if all messages are.
+    """
+
+    __slots__ = ("_changes", "_records", "_undecoded", "kind", "offsets", "plain", "reasons", "rows", "times")
 
     def __init__(
         self,
@@ -50,11 +58,14 @@ class Batch:
         offsets: Sequence[int],
         times: Sequence[int] | Ints,
         content: Decoded | Plain | Undecoded,
+        rows: Ints32 | None = None,
     ) -> None:
         self.kind = kind
         self.offsets = offsets
+        self.rows = rows
         self.times: Ints = np.asarray(times, dtype=np.int64)
-        #: Why records can't be used, by their places. Of one that isn't decoded yet: it never will be.
+        #: Why records can't be used, by their places; an empty text if the first record of their message has
+        #: the reason. Of one that isn't decoded yet: it never will be.
         self.reasons: dict[int, str] = {}
         self._undecoded: Undecoded | None = None
         self._changes: Callable[[list[Record | None]], None] | None = None
@@ -84,12 +95,27 @@ class Batch:
         return self._records
 
     def refuse(self, offset: int, reason: str) -> None:
-        """Mark the record at an offset as invalid for a reason; nothing happens if it isn't in this batch."""
-        index = bisect_left(self.offsets, offset)
-        if index < len(self.offsets) and self.offsets[index] == offset:
+        """Mark the message at an offset as invalid for a reason, if it is in this batch."""
+        first = bisect_left(self.offsets, offset)
+        for index in range(first, self.end_of_message(first)):
+            if self.offsets[index] != offset:
+                return
             if self._undecoded is None and self.plain is None:
                 self._records[index] = None
-            self.reasons[index] = reason
+            self.reasons[index] = reason if index == first else ""
+            if self.rows is not None:
+                self.rows[index] = WHOLE
+
+    def end_of_message(self, index: int) -> int:
+        """The place behind the last record of the message that has the record at `index`."""
+        if self.rows is None or index >= len(self.offsets):
+            return min(index + 1, len(self.offsets))
+        return bisect_right(self.offsets, self.offsets[index], index)
+
+    def row(self, index: int) -> int | None:
+        """The number of a record in its message; None if the message is one record."""
+        row = WHOLE if self.rows is None else int(self.rows[index])
+        return None if row == WHOLE else row
 
     def change(self, records: Callable[[list[Record | None]], None]) -> None:
         """Call a function with the list of records, to change it in place: now, or once they are decoded."""
@@ -107,7 +133,8 @@ class Batch:
             content = self.plain.part(start, stop)
         else:
             content = Decoded(self._records[start:stop], {})
-        part = Batch(self.kind, self.offsets[start:stop], self.times[start:stop], content)
+        rows = None if self.rows is None else self.rows[start:stop]
+        part = Batch(self.kind, self.offsets[start:stop], self.times[start:stop], content, rows)
         part.reasons = {index - start: why for index, why in self.reasons.items() if start <= index < stop}
         part._changes = self._changes
         return part
@@ -127,6 +154,14 @@ class Batch:
         self._set(decode(values))
         if self._changes is not None:
             self._changes(self.records)
+
+
+class RecordPlace(NamedTuple):
+    """A record's place: its topic, the offset of its message, and its row there; None: the whole message."""
+
+    kind: int
+    offset: int
+    row: int | None = None
 
 
 class MicroBatch:
@@ -191,6 +226,22 @@ class MicroBatch:
                 return batch, start + position
             position -= stop - start
         raise IndexError(position)
+
+    def place(self, position: int) -> RecordPlace:
+        """The place in its topic of the record at a place here; raises IndexError beyond the last one."""
+        batch, index = self.locate(position)
+        return RecordPlace(batch.kind, batch.offsets[index], batch.row(index))
+
+
+class _Head(NamedTuple):
+    """The next record of a topic: time and kind, its offset, and how many records its message has from it on.
+
+    Without a record, the offset is None, and the time is the smallest one that a record can have.
+    """
+
+    place: tuple[int, int]
+    offset: int | None = None
+    records: int = 0
 
 
 class Merge:
@@ -270,7 +321,7 @@ class Merge:
         self.added = list(map(max, self.added, begins))
 
     def take(self, watermarks: Sequence[int | None], most: int) -> MicroBatch | None:
-        """Records whose turn has come, at most `most` of each topic; None if there are none.
+        """Records whose turn has come, about `most` of each topic at most; None if there are none.
 
         Parameters
         ----------
@@ -278,7 +329,7 @@ class Merge:
             By kind: no record with a smaller time (ms) is expected from that topic; None: nothing is known
             beyond the buffered records.
         most
-            The limit for each topic.
+            The limit for each topic; the message that reaches it is taken as a whole.
 
         Returns
         -------
@@ -290,7 +341,7 @@ class Merge:
         bounds = []  # by kind, the smallest possible time of the next record beyond those considered
         for kind, watermark in enumerate(watermarks):
             if self.buffered[kind] > most:
-                bounds.append(self._head(kind, most - 1, _LATEST, None, None)[0][0])
+                bounds.append(self._head(kind, most - 1, _LATEST, None, None).place[0])
             else:
                 latest = self._latest[kind]
                 bounds.append(latest if watermark is None else max(latest, watermark))
@@ -299,9 +350,9 @@ class Merge:
             limit = min((bounds[other_kind], other_kind) for other_kind in range(3) if other_kind != kind)
             side: Literal["left", "right"] = "right" if kind < limit[1] else "left"
             remaining = most
-            while remaining and (queue := self._queues[kind]):
+            while remaining > 0 and (queue := self._queues[kind]):
                 batch, start = queue[0], self._start[kind]
-                end = min(len(batch.times), start + remaining)
+                end = batch.end_of_message(min(len(batch.times), start + remaining) - 1)
                 stop = start + int(batch.times[start:end].searchsorted(limit[0], side))
                 if stop == start:
                     break
@@ -330,9 +381,9 @@ class Merge:
     def ahead(
         self, watermarks: Sequence[int | None], most: int, until: OffsetVector | None = None
     ) -> tuple[OffsetVector, int]:
-        """The offsets behind the next records whose turn has come, and how many they are, at most `most`.
+        """The offsets behind the next messages whose turn has come, and how many they are, at most `most`.
 
-        Nothing is taken. With `until`, only records below that offset vector count; all of these must have
+        Nothing is taken. With `until`, only messages below that offset vector count; all of these must have
         been added, and watermarks don't matter. The result may be any part of what `take_until` would take,
         from the beginning. The returned offset vector isn't beyond `until`, however far the topics have been
         read since (see `reach`).
@@ -342,33 +393,32 @@ class Merge:
         heads = [self._head(kind, 0, ends[kind], watermarks[kind], until) for kind in range(3)]
         vector, ahead, count = list(self.vector), [0, 0, 0], 0
         while count < most:
-            (_, kind), offset = min(heads, key=lambda head: head[0])
-            if offset is None:
+            head = min(heads, key=lambda head: head.place)
+            if head.offset is None:
                 break
-            vector[kind] = offset + 1
-            ahead[kind] += 1
+            kind = head.place[1]
+            vector[kind] = head.offset + 1
+            ahead[kind] += head.records
             count += 1
             heads[kind] = self._head(kind, ahead[kind], ends[kind], watermarks[kind], until)
         return tuple(map(min, vector, ends)), count
 
     def _head(
         self, kind: int, index: int, end: int, watermark: int | None, until: OffsetVector | None
-    ) -> tuple[tuple[int, int], int | None]:
-        """Time and kind, and the offset, of the record that is `index` behind the head.
-
-        Where there is none, the smallest time that it can have, and None.
-        """
+    ) -> _Head:
+        """The record that is `index` behind the head; where there is none, the smallest time it can have."""
         index += self._start[kind]
         for batch in self._queues[kind]:
             if index < len(batch.times):
                 if batch.offsets[index] >= end:
                     break
-                return (int(batch.times[index]), kind), batch.offsets[index]
+                records = batch.end_of_message(index) - index
+                return _Head((int(batch.times[index]), kind), batch.offsets[index], records)
             index -= len(batch.times)
         if until is not None:
-            return (_LATEST, kind), None
+            return _Head((_LATEST, kind))
         latest = self._latest[kind]
-        return (latest if watermark is None else max(latest, watermark), kind), None
+        return _Head((latest if watermark is None else max(latest, watermark), kind))
 
     def covers(self, vector: OffsetVector) -> bool:
         """Whether all records below `vector` have been added."""

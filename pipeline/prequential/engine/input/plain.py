@@ -22,7 +22,7 @@ from prequential.topics.errors import existing
 from prequential.topics.messages import MAX_NAME_BYTES, NUMBERS
 from prequential.topics.values import ArrayText, why_blank
 
-#: The byte behind each value, which no JSON has.
+#: The byte behind each value that is no element of an array, and behind each text; no JSON has it.
 SEPARATOR = b"\0"
 
 
@@ -30,21 +30,32 @@ class JoinedValues(Sequence["bytes | None"]):
     r"""Values of records, None for those that have none.
 
     >>> import numpy as np
-    >>> text, bounds = np.frombuffer(b"a\0\0\0bc\0", dtype=np.uint8), np.array([0, 2, 3, 4, 7])
-    >>> values = JoinedValues(text, bounds, np.array([0, 1, 0, 0], dtype=np.uint8))
+    >>> text = np.frombuffer(b"a\0\0\0bc\0", dtype=np.uint8)
+    >>> starts, ends = np.array([0, 2, 3, 4]), np.array([1, 2, 3, 6])
+    >>> values = JoinedValues(text, starts, ends, np.array([0, 1, 0, 0], dtype=np.uint8))
     >>> list(values), values[3], list(values[1:3])
     ([b'a', None, b'', b'bc'], b'bc', [None, b''])
     >>> values[2:].joined()
-    (b'\x00bc\x00', array([0, 1, 4]))
+    (b'\x00bc\x00', array([0, 1]), array([0, 3]))
+    >>> list(JoinedValues.of([b"a", None, b"bc"]))
+    [b'a', None, b'bc']
     """
 
-    __slots__ = ("absent", "bounds", "text")
+    __slots__ = ("absent", "ends", "starts", "text")
 
-    def __init__(self, text: Bytes, bounds: Ints, absent: Bytes) -> None:
-        """`bounds`, (n + 1,): where each value begins in `text`, a separator behind each; `absent`, (n,)."""
+    def __init__(self, text: Bytes, starts: Ints, ends: Ints, absent: Bytes) -> None:
+        """`starts`, `ends`, (n,): where each value is in `text`, with a byte behind each; `absent`, (n,)."""
         self.text = text
-        self.bounds = bounds
+        self.starts = starts
+        self.ends = ends
         self.absent = absent
+
+    @classmethod
+    def of(cls, values: Sequence[bytes | None]) -> JoinedValues:
+        """These values, one after the other, with a separator behind each."""
+        text, starts, ends = _joined(values)
+        absent = np.fromiter((value is None for value in values), np.uint8, len(values))
+        return cls(np.frombuffer(bytearray(text), np.uint8), starts, ends, absent)
 
     def __len__(self) -> int:
         return len(self.absent)
@@ -60,22 +71,28 @@ class JoinedValues(Sequence["bytes | None"]):
             start, stop, step = index.indices(len(self))
             if step != 1:
                 raise ValueError(f"step {step}: expected values that lie together")
-            return JoinedValues(self.text, self.bounds[start : max(start, stop) + 1], self.absent[start:stop])
+            columns = self.starts[start:stop], self.ends[start:stop], self.absent[start:stop]
+            return JoinedValues(self.text, *columns)
         if not -len(self) <= index < len(self):
             raise IndexError(index)
         index %= len(self)
         if self.absent[index]:
             return None
-        return self.text[self.bounds[index] : self.bounds[index + 1] - 1].tobytes()
+        return self.text[self.starts[index] : self.ends[index]].tobytes()
 
     def __iter__(self) -> Iterator[bytes | None]:
-        text, bounds, absent = self.text.data, self.bounds.tolist(), self.absent.tolist()
-        for index, missing in enumerate(absent):
-            yield None if missing else bytes(text[bounds[index] : bounds[index + 1] - 1])
+        text = self.text.data
+        spans = zip(self.starts.tolist(), self.ends.tolist(), self.absent.tolist())
+        for start, end, missing in spans:
+            yield None if missing else bytes(text[start:end])
 
-    def joined(self) -> tuple[bytes, Ints]:
-        """All of them with a separator behind each, and where each begins; absent ones are empty."""
-        return self.text[self.bounds[0] : self.bounds[-1]].tobytes(), self.bounds - self.bounds[0]
+    def joined(self) -> tuple[bytes, Ints, Ints]:
+        """The text of all of them, which ends with a separator, and where each is; absent ones are empty."""
+        first = self.starts[0]
+        text = self.text[first : self.ends[-1] + 1].tobytes()
+        if not text.endswith(SEPARATOR):  # the last one is an element of an array
+            text += SEPARATOR
+        return text, self.starts - first, self.ends - first
 
 
 #: Most names that a parser keeps: they come from strangers. With more, it starts from scratch.
@@ -271,7 +288,7 @@ class Parser:
         """None if it isn't worth it."""
         if len(self._known_names) > MOST_NAMES:
             self._begin()
-        joined, bounds = _joined(values)
+        joined, starts, ends = _joined(values)
         count, text = len(values), np.frombuffer(joined, dtype=np.uint8)
         columns = Columns(
             np.empty((count, 4), np.int32), np.empty((count, scanner.ALL_NUMBERS)), np.empty(count, np.int64),
@@ -285,7 +302,7 @@ class Parser:
         state[scanner.KEYS] = 1 << 31 if self._segments is None else len(self._segments)
         # The loop stops at each record that it doesn't take, and where a new name has no room.
         fields, room = self._fields[kind], self._room
-        while not scanner.scan(text, bounds, skipped, fields, self._names, columns, state, room):
+        while not scanner.scan(text, starts, ends, skipped, fields, self._names, columns, state, room):
             self._note_names()
             if state[scanner.NO_ROOM]:
                 self._names = json_scanner.wider(self._names, MAX_NAME_BYTES)
@@ -401,13 +418,14 @@ def _number(value: Any) -> float:
         return scanner.UNUSABLE
 
 
-def _joined(values: Sequence[bytes | None]) -> tuple[bytes, Ints]:
-    """The values with a separator behind each, and where each begins."""
+def _joined(values: Sequence[bytes | None]) -> tuple[bytes, Ints, Ints]:
+    """The text of values, which ends with a separator, and where each begins and ends."""
     if isinstance(values, JoinedValues):
         return values.joined()
     texts = [value or b"" for value in values]
-    sizes = np.fromiter(map(len, texts), np.int64, len(texts)) + 1
-    return SEPARATOR.join([*texts, b""]), np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+    ends = np.cumsum(sizes + 1) - 1
+    return SEPARATOR.join([*texts, b""]), ends - sizes, ends
 
 
 def _not_text(joined: bytes, values: Sequence[bytes | None]) -> Bytes:

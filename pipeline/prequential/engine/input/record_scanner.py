@@ -383,22 +383,21 @@ def _clear(columns: Columns, record: int) -> None:
 
 @kernel
 def scan(
-    text: Bytes, bounds: Ints, skipped: Bytes, fields: Fields, names: Names, columns: Columns, state: Ints,
-    room: Bytes,
+    text: Bytes, starts: Ints, ends: Ints, skipped: Bytes, fields: Fields, names: Names, columns: Columns,
+    state: Ints, room: Bytes,
 ) -> bool:  # fmt: skip
     """Read records from the one in `state` on; whether all were taken.
 
-    Record i begins at `bounds[i]` in `text`, with a NUL byte behind it; it isn't taken if `skipped[i]`.
-    `room` is room for a name.
+    Record i is the text from `starts[i]` to `ends[i]`; it isn't taken if `skipped[i]`. A NUL byte ends the
+    whole text. `room` is room for a name.
     """
     state[NO_ROOM] = 0
     for record in range(state[RECORD], len(skipped)):
         _clear(columns, record)
         shares, segments, end = state[SHARES], state[SEGMENTS], _NOT_TAKEN
-        length = bounds[record + 1] - bounds[record] - 1
-        if not skipped[record] and length <= messages.MAX_VALUE_BYTES:
-            end = _scan(text, bounds[record], record, fields, names, columns, state, room)
-        if end != bounds[record + 1] - 1:
+        if not skipped[record] and ends[record] - starts[record] <= messages.MAX_VALUE_BYTES:
+            end = _scan(text, starts[record], record, fields, names, columns, state, room)
+        if end != ends[record]:
             _clear(columns, record)
             state[RECORD], state[SHARES], state[SEGMENTS] = record, shares, segments
             state[NO_ROOM] = end == _FULL

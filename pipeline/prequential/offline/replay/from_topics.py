@@ -330,7 +330,7 @@ class _ShardReplay:
     def _deliver(self) -> None:
         for output in self._shard.flush()[0]:
             if isinstance(output, DeadLetter):
-                original = self._originals.find(output.kind, output.offset)
+                original = self._originals.find(output)
                 self._cluster.dead_letter(
                     output, self._partition, output.offset, original.key, original.value
                 )

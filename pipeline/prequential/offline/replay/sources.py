@@ -16,6 +16,7 @@ from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Ints
 from prequential.engine.input.merge import Batch
+from prequential.engine.input.message_rows import WHOLE, rows_of
 from prequential.engine.input.plain import Plain
 from prequential.engine.past import PastCourses, PastOutcomes
 from prequential.engine.shard import Shard
@@ -171,6 +172,7 @@ class Located(Protocol):
 class Source(Located):
     """The records of one file of JSON lines, in the order of processing.
 
+    A line is one record, or an array of records, each of which is one of `lines`.
     Record time is the record's `ts`. A record without a valid `ts` has the time of the record before it. A
     file needn't be sorted; records with equal times keep the order of the file.
     """
@@ -180,6 +182,9 @@ class Source(Located):
         parse: Callable[[int, Sequence[bytes | None]], Decoded | Plain] = decode,
     ) -> None:  # fmt: skip
         self.kind = kind
+        self._rows = rows_of(lines)
+        if self._rows is not None:
+            lines = [line or b"" for line in self._rows.values]
         self._parse = parse if len(lines) >= FEWEST_PLAIN else decode
         self.lines = lines
         self.name = name
@@ -202,30 +207,42 @@ class Source(Located):
             stop = min(start + _BATCH, len(self.lines))
             values = [self.lines[index] for index in self.order[start:stop]]
             times = self.record_times[start:stop]
-            yield Batch(self.kind, range(start, stop), times, self._parse(self.kind, values))
+            rows = None if self._rows is None else self._rows.numbers[list(self.order[start:stop])]
+            yield Batch(self.kind, range(start, stop), times, self._parse(self.kind, values), rows)
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def row(self, offset: int) -> int:
         """Return the line, from 0, of the record that was processed as number `offset`."""
-        return self.order[offset]
+        record = self.order[offset]
+        return record if self._rows is None else int(self._rows.messages[record])
 
     def place(self, offset: int) -> Place:
-        """Return the file, and the line from 1, of the record that was processed as number `offset`."""
-        return {"file": self.name, "line": self.order[offset] + 1}
+        """Return the file, and the line from 1, of the record that was processed as number `offset`.
+
+        And its row from 0, if the line has several records.
+        """
+        return self._place(self.order[offset])
+
+    def _place(self, record: int) -> Place:
+        rows = self._rows
+        if rows is None:
+            return {"file": self.name, "line": record + 1}
+        place: Place = {"file": self.name, "line": int(rows.messages[record]) + 1}
+        return place if rows.numbers[record] == WHOLE else {**place, "row": int(rows.numbers[record])}
 
     def raw(self, offset: int) -> bytes:
-        """Return the line of the record that was processed as number `offset`, without its end."""
+        """Return the text, without the line's end, of the record that was processed as number `offset`."""
         return self.lines[self.order[offset]]
 
     def find(self, stream: str, instance_id: str) -> Place | None:
         """Return the place of the first record about an instance; None if there is none."""
         for start in range(0, len(self.lines), _BATCH):
             decoded = decode(self.kind, self.lines[start : start + _BATCH])
-            for line, record in enumerate(decoded.records, start + 1):
+            for number, record in enumerate(decoded.records, start):
                 if record is not None and (record.stream, record.instance_id) == (stream, instance_id):
-                    return {"file": self.name, "line": line}
+                    return self._place(number)
         return None
 
 

@@ -42,7 +42,7 @@ _ALL_STAGES = (*_WHOLE, AGE, BASELINE_AGE)
 #: For reasons of dropping that no record triggers: how the affected instances end.
 _ENDS = {"unmatched_label": logs.NO_PREDICTION, "expired": logs.NO_LABEL}
 
-#: The place of a record: a file and a line, or a topic, a partition and an offset.
+#: The place of a record: a file with a line, a row, or both, or a topic, a partition and an offset.
 Place = dict[str, Any]
 
 
@@ -51,12 +51,14 @@ def place_in_words(place: Place) -> str:
 
     >>> place_in_words({"file": "labels.jsonl", "line": 7})
     'labels.jsonl line 7'
+    >>> place_in_words({"file": "labels.jsonl", "line": 7, "row": 2})
+    'labels.jsonl line 7 row 2'
     >>> place_in_words({"topic": "labels", "partition": 3, "offset": 17})
     'labels/3 offset 17'
     """
     if "file" in place:
-        unit = "row" if "row" in place else "line"
-        return f"{place['file']} {unit} {place[unit]}"
+        numbers = [f"{unit} {place[unit]}" for unit in ("line", "row") if unit in place]
+        return " ".join([place["file"], *numbers])
     return f"{place['topic']}/{place['partition']} offset {place['offset']}"
 
 

@@ -19,6 +19,7 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from prequential.engine.compiled.kernel import Bytes, Ints, Words, inlined, inner, kernel
+from prequential.engine.input.message_rows import rows_of
 from prequential.engine.input.plain import SEPARATOR, JoinedValues
 from prequential.runtime.kafka import readers
 from prequential.runtime.kafka.librdkafka import (
@@ -34,7 +35,8 @@ from prequential.runtime.kafka.librdkafka import (
 )
 from prequential.topics.errors import existing
 
-#: The least number of records that one call requests from a partition, because a call costs 1 µs.
+#: The least number of messages that one call requests from a partition, unless they are large, because a call
+#: costs 1 µs.
 _LEAST = 500
 
 _HALF = np.uint64(HALF)
@@ -133,7 +135,7 @@ class QueueReader(readers.PartitionReader):
         # last, and get the rest.
         room, partitions = most, sorted(self._queues, key=self._had_more.__contains__)
         for index, partition in enumerate(partitions):
-            share = max(_LEAST, room // (len(partitions) - index))
+            share = self.most_messages(max(_LEAST, room // (len(partitions) - index)))
             if len(self._messages) < share:
                 self._messages = np.zeros(share, dtype=np.uint64)
             count = self._functions.consume(self._queues[partition], 0, self._messages.ctypes.data, share)
@@ -156,6 +158,7 @@ class QueueReader(readers.PartitionReader):
         sizes = np.zeros(_SIZES, dtype=np.int64)
         measure(messages, count, sizes)
         records = int(sizes[_RECORDS])
+        self.note_size(count, int(sizes[_TEXT]))
         if records < count:
             for index in range(count):
                 if (event_end := self._event(partition, index, failures)) is not None:
@@ -170,8 +173,8 @@ class QueueReader(readers.PartitionReader):
         calls = self._functions.timestamp_at, self._functions.destroy_at, time_type.ctypes.data
         take(messages, count, *calls, text, text.ctypes.data, key_text, key_text.ctypes.data, columns, absent)
         offsets, times, bounds, key_bounds = columns
-        values = JoinedValues(text, bounds, absent[0])
-        keys = JoinedValues(key_text, key_bounds, absent[1])
+        values = JoinedValues(text, bounds[:-1], bounds[1:] - 1, absent[0])
+        keys = JoinedValues(key_text, key_bounds[:-1], key_bounds[1:] - 1, absent[1])
         by_producer = int(time_type[0]) & 0xFFFFFFFF == TIMESTAMP_CREATE_TIME
         positions = readers.consecutive(offsets[:records]), times[:records]
         run_records = readers.ConsumerRecords(
@@ -343,3 +346,4 @@ def warm_up() -> None:
     nothing, bytes_ = np.zeros(0, dtype=np.uint64), np.zeros(1, dtype=np.uint8)
     measure(nothing, 0, np.zeros(_SIZES, dtype=np.int64))
     take(nothing, 0, 0, 0, 0, bytes_, 0, bytes_, 0, np.zeros((4, 1), np.int64), np.zeros((2, 0), np.uint8))
+    rows_of([b"[{}]"])

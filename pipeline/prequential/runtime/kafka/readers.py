@@ -1,5 +1,8 @@
 """The fetched records of one topic as columns, partition by partition.
 
+A message is one record, or an array of records (`engine.input.message_rows`). Each record is a row of the
+columns, and the rows of a message share its offset, its time and its key.
+
 librdkafka keeps fetched records in a queue for each partition. A compiled loop copies them from there
 (`partition_queues`), at a tenth of the cost of an object for each record. Where the loop is not available,
 `ObjectReader` reads the records as objects.
@@ -10,17 +13,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby, repeat
 from operator import itemgetter
 from typing import NamedTuple, Union
 
 import numpy as np
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, KafkaError, Message, TopicPartition
-from prequential.engine.compiled.kernel import Ints
+from prequential.engine.compiled.kernel import Ints, Ints32
+from prequential.engine.input.message_rows import rows_of
 
 
 class Original(NamedTuple):
-    """A record as it was fetched."""
+    """A record as it was fetched, with the key of its message."""
 
     key: bytes | None
     value: bytes | None
@@ -31,23 +35,44 @@ Headers = Sequence[tuple[str, Union[bytes, None]]]
 
 
 class ConsumerRecords:
-    """Records of one partition in order of offset."""
+    """Records of one partition in order of offset, and within a message in its order."""
 
-    __slots__ = ("by_producer", "headers", "keys", "offsets", "times", "values")
+    __slots__ = (
+        "_messages", "_places", "by_producer", "headers", "keys", "offsets", "rows", "times", "values",
+    )  # fmt: skip
 
     def __init__(
         self, offsets: Sequence[int], times: Ints, values: Sequence[bytes | None],
         keys: Sequence[bytes | None], *, by_producer: bool, headers: Mapping[int, Headers] | None = None,
     ) -> None:  # fmt: skip
+        """Make the records of messages, which have these offsets, times, values, keys and headers."""
+        #: By record: the offset of its message.
         self.offsets = offsets
         #: Kafka's timestamps, (n,) int64: epoch ms, or any number that a producer has set.
         self.times = times
         self.values = values
+        #: By message.
         self.keys = keys
-        #: Whether the first record's timestamp is from its producer.
+        #: Whether the first message's timestamp is from its producer.
         self.by_producer = by_producer
-        #: The headers of records without a value, by place.
+        #: The headers of records without a value, by the record's place.
         self.headers = headers or {}
+        #: By record: its number in its message, or `WHOLE`, (n,) int32; None if all messages are records.
+        self.rows: Ints32 | None = None
+        self._messages, self._places = values, None
+        self._expand()
+
+    def _expand(self) -> None:
+        """Make a record of each row of the messages."""
+        rows = rows_of(self.values)
+        if rows is None:
+            return
+        self._places, self.rows, self.values = rows.messages, rows.numbers, rows.values
+        counts = np.bincount(rows.messages, minlength=len(self.keys)).tolist()
+        self.offsets = list(chain.from_iterable(map(repeat, self.offsets, counts)))
+        self.times = self.times[rows.messages]
+        first_places = np.searchsorted(rows.messages, list(self.headers)).tolist()
+        self.headers = dict(zip(first_places, self.headers.values()))
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> ConsumerRecords:
@@ -64,12 +89,19 @@ class ConsumerRecords:
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def find(self, offset: int) -> Original | None:
-        """The record at an offset; None if it isn't among these."""
-        index = bisect_left(self.offsets, offset)
-        if index == len(self) or self.offsets[index] != offset:
+    def key(self, place: int) -> bytes | None:
+        """The key of the message of the record at a place."""
+        return self.keys[place if self._places is None else self._places[place]]
+
+    def find(self, offset: int, row: int | None = None) -> Original | None:
+        """The message at an offset, or one of its rows; None if it isn't among these."""
+        place = bisect_left(self.offsets, offset)
+        if place == len(self) or self.offsets[place] != offset:
             return None
-        return Original(self.keys[index], self.values[index])
+        if row is not None:
+            return Original(self.key(place), self.values[place + row])
+        message = place if self._places is None else self._places[place]
+        return Original(self.keys[message], self._messages[message])
 
 
 def consecutive(offsets: Ints) -> Sequence[int]:
@@ -105,12 +137,26 @@ class TopicRead(NamedTuple):
     whole: bool
 
 
+#: Most bytes of a topic that one read takes, by the size of the messages of the read before: large messages
+#: have many rows, and a shard's memory is many times that of its newest records.
+MOST_BYTES = 16 << 20
+
+
 class PartitionReader(ABC):
     """A client that reads partitions of one topic from given offsets."""
 
     def __init__(self, consumer: Consumer, topic: str) -> None:
         self.consumer = consumer
         self.topic = topic
+        self._bytes_each = 1  # of a message's value, in the last read that returned messages
+
+    def most_messages(self, most: int) -> int:
+        """Return how many messages to read for at most `most` records, and about `MOST_BYTES`."""
+        return max(1, min(most, MOST_BYTES // self._bytes_each))
+
+    def note_size(self, messages: int, size: int) -> None:
+        """Note the bytes of the values of so many messages, at least one."""
+        self._bytes_each = max(1, size // messages)
 
     def open(self, partition: int, offset: int) -> None:
         """Begin to read a partition at an offset."""
@@ -126,7 +172,7 @@ class PartitionReader(ABC):
 
     @abstractmethod
     def look(self, most: int) -> TopicRead:
-        """Return about `most` available records at most, without waiting; can be called in any thread."""
+        """Return about `most` available messages at most, without waiting; can be called in any thread."""
 
     @abstractmethod
     def release(self) -> None:
@@ -143,7 +189,11 @@ class ObjectReader(PartitionReader):
 
     def look(self, most: int) -> TopicRead:
         """See `PartitionReader`."""
-        return sorted_out(self.consumer.consume(most, 0), most)
+        most = self.most_messages(most)
+        messages = self.consumer.consume(most, 0)
+        if messages:
+            self.note_size(len(messages), sum(len(message.value() or b"") for message in messages))
+        return sorted_out(messages, most)
 
     def release(self) -> None:
         """Do nothing: this reader has no resources of its own."""

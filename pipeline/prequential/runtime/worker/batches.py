@@ -77,14 +77,15 @@ def to_batch(
     offsets, times = records.offsets, records.times
     if content is None:
         values = parser.values_of(kind, records)
-        batch = Batch(kind, offsets, times, Undecoded(values, partial(parser.parse, kind)))
+        batch = Batch(kind, offsets, times, Undecoded(values, partial(parser.parse, kind)), records.rows)
     else:
-        batch = Batch(kind, offsets, times, content)
+        batch = Batch(kind, offsets, times, content, records.rows)
     if times.max() > MAX_TS or times.min() < -MAX_TS:
         batch.times = times = times.copy()
         for index, time in enumerate(times.tolist()):
             if (why := why_no_record_time(time)) is not None:
-                batch.refuse(offsets[index], why)
+                if index not in batch.reasons:
+                    batch.refuse(offsets[index], why)
                 times[index] = -MAX_TS  # so the merge uses the largest earlier time instead
     return batch
 
@@ -93,30 +94,31 @@ class Originals:
     """The original records of unprocessed batches, by kind, and of dead letters."""
 
     def __init__(self) -> None:
-        self._rejected: dict[tuple[int, int], Original] = {}  # by kind and offset
+        self._rejected: dict[tuple[int, int, int | None], Original] = {}  # by kind, offset and row
         self._records: tuple[deque[ConsumerRecords], ...] = (deque(), deque(), deque())
 
     def add(self, kind: int, records: ConsumerRecords) -> None:
         """Keep records; call this in order of offset."""
         self._records[kind].append(records)
 
-    def find(self, kind: int, offset: int) -> Original:
-        """Return the record at an offset; raises LookupError if it is not kept."""
+    def find(self, letter: DeadLetter) -> Original:
+        """Return the original of a dead letter; raises LookupError if it is not kept."""
+        kind, offset = letter.kind, letter.offset
         for records in self._records[kind]:
-            if (original := records.find(offset)) is not None:
+            if (original := records.find(offset, letter.row)) is not None:
                 return original
         raise LookupError(f"{INPUTS[kind]} offset {offset} isn't kept any more")
 
     def keep(self, letters: Iterable[DeadLetter]) -> None:
         """Keep the originals of these dead letters even after `drop`."""
         for letter in letters:
-            position = (letter.kind, letter.offset)
+            position = letter.kind, letter.offset, letter.row
             if position not in self._rejected:
-                self._rejected[position] = self.find(*position)
+                self._rejected[position] = self.find(letter)
 
     def take(self, letter: DeadLetter) -> Original:
         """Remove and return the original of a dead letter."""
-        return self._rejected.pop((letter.kind, letter.offset))
+        return self._rejected.pop((letter.kind, letter.offset, letter.row))
 
     def drop(self, vector: Sequence[int]) -> None:
         """Forget records below an offset vector."""
@@ -134,7 +136,7 @@ def with_withdrawals(records: ConsumerRecords, wide: Sequence[str]) -> Sequence[
         return records.values
     values = list(records.values)
     for index, headers in records.headers.items():
-        values[index] = withdrawal(records.keys[index], headers, wide)
+        values[index] = withdrawal(records.key(index), headers, wide)
     return values
 
 

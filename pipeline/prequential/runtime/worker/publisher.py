@@ -262,7 +262,7 @@ class MessageConverter:
         kafka = self._config.kafka
         origin = (kafka.topic(specs.INPUTS[letter.kind]), self._partition, letter.offset)
         rejected.note(*origin, letter.reason)
-        headers = headers_of(letter.reason, *origin)
+        headers = headers_of(letter.reason, *origin, letter.row)
         return Outgoing(kafka.topic(specs.DEAD_LETTERS), original.key, original.value, headers)
 
 

@@ -1,0 +1,284 @@
+"""Records that share a message are evaluated as records that have one each."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import test_checkpoint
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
+from prequential.configuration.settings.model import Config
+from prequential.engine.input.merge import Merge
+from prequential.engine.input.message_rows import WHOLE, rows_of
+from prequential.engine.input.plain import JoinedValues
+from prequential.engine.shard import Shard
+from prequential.runtime.kafka.readers import ConsumerRecords, ObjectReader, Original
+from prequential.runtime.worker import round_pace, silences
+from prequential.runtime.worker import runner as runner_module
+from prequential.runtime.worker.batches import MANY, Originals, SharedParser, to_batch
+from prequential.runtime.worker.publisher import MessageConverter
+from prequential.topics.dead_letters import origin_of
+from prequential.topics.outputs import DeadLetter, Metrics, decoded
+
+from tests.packed import pack
+
+PREDICTIONS, LABELS = 1, 2
+
+makes_messages = pytest.mark.skipif(
+    not test_checkpoint._makes_messages(), reason="messages of this confluent-kafka can't be made"
+)
+
+#: A watermark above all times.
+ENDED = 1 << 62
+
+
+# ---- where rows are
+
+
+@pytest.mark.parametrize(
+    ("message", "rows"),
+    [
+        (b'[{"a":1}]', [b'{"a":1}']),
+        (b' [ {"a":1} ,\n{"b":[1,{"c":2}]}\t] ', [b'{"a":1}', b'{"b":[1,{"c":2}]}']),
+        (rb'[{"a":"]},{\"["},{"\\":"\\"}]', [rb'{"a":"]},{\"["}', rb'{"\\":"\\"}']),
+        (b'[7,{},[{}],null,"x"]', [b"7", b"{}", b"[{}]", b"null", b'"x"']),
+        (b'[{"a":1},]', [b'{"a":1}', b""]),
+        (b"[,{}]", [b"", b"{}"]),
+        (b'[{"a":NaN},{"a":1}]', [b'{"a":NaN}', b'{"a":1}']),
+        ('[{"ü":"€"},{}]'.encode(), ['{"ü":"€"}'.encode(), b"{}"]),
+        (b"[]", None), (b" [ ] ", None), (b"[1,2]", None), (b"[[{}]]", None), (b'["{}"]', None),
+        (b"[{}", None), (b'[{"a":"}]', None), (b"[{}]x", None), (b"[{}]]", None), (b"[{}}]", [b"{}}"]),
+        (b"[{},{", None), (b"[", None), (b"", None), (b" ", None), (b"7", None), (b'{"a":[{}]}', None),
+    ],
+)  # fmt: skip
+def test_rows_of_a_message(message: bytes, rows: list[bytes] | None) -> None:
+    """None: it is one record as a whole, whatever it is."""
+    around = [b'{"before":1}', message, None, b"[{},{}]", b" {} "]
+    found = rows_of(JoinedValues.of(around))
+    assert found is not None
+    own = [message] if rows is None else rows
+    assert list(found.values) == [around[0], *own, None, b"{}", b"{}", b" {} "]
+    assert found.messages.tolist() == [0, *[1] * len(own), 2, 3, 3, 4]
+    numbers = [WHOLE] if rows is None else [*range(len(own))]
+    assert found.numbers.tolist() == [WHOLE, *numbers, WHOLE, 0, 1, WHOLE]
+    for cut in (slice(1, 3), slice(2, 5)):
+        part = found.values[cut]
+        text, starts, ends = part.joined()
+        assert text.endswith(b"\0")
+        assert [text[a:b] or None for a, b in zip(starts, ends)] == [value or None for value in part]
+
+
+# ---- dead letters
+
+
+def labels(count: int, stream: str = "s") -> list[bytes]:
+    return [b'{"stream":"%s","instance_id":%d,"y_true":1}' % (stream.encode(), n) for n in range(count)]
+
+
+def predictions(count: int) -> list[bytes]:
+    return [b'{"stream":"s","model":"m","instance_id":%d,"y_pred":1}' % n for n in range(count)]
+
+
+def array(values: Sequence[bytes]) -> bytes:
+    return b"[" + b",".join(values) + b"]"
+
+
+def fetched(values: Sequence[bytes | None], times: Sequence[int] | None = None) -> ConsumerRecords:
+    keys = [b"k%d" % n for n in range(len(values))]
+    moments = np.array(times or [1_000] * len(values), np.int64)
+    return ConsumerRecords(range(len(values)), moments, values, keys, by_producer=False)
+
+
+def letters_of(
+    values: Sequence[bytes | None], *, quarantined: Sequence[int] = (), ahead: bool = False,
+    times: Sequence[int] | None = None,
+) -> tuple[Shard, list[tuple[int, int | None, str, Original]]]:  # fmt: skip
+    """A shard that has processed labels, and dead letters: offset, row, reason and original."""
+    shard, parser, originals = Shard(Config()), SharedParser.of(Config()), Originals()
+    shard.quarantine = {(LABELS, offset): "a worker died at it" for offset in quarantined}
+    records = fetched(values, times)
+    content = parser.parse(LABELS, records.values) if ahead else None
+    shard.add(to_batch(LABELS, records, parser, content))
+    originals.add(LABELS, records)
+    while shard.advance([ENDED] * 3, 1):
+        pass
+    letters = [letter for letter in shard.flush()[0] if isinstance(letter, DeadLetter)]
+    originals.keep(letters)
+    originals.drop([100] * 3)
+    return shard, [(one.offset, one.row, one.reason, originals.take(one)) for one in letters]
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_bad_row_refuses_no_neighbour(ahead: bool) -> None:
+    rows = [*labels(3), b'{"stream":"s"}', b"5", b'{"stream":"s","instance_id":1,"y_true":NaN}', *labels(2)]
+    shard, letters = letters_of([labels(1)[0], array(rows), b"{"], ahead=ahead)
+    assert [letter[:2] for letter in letters] == [(1, 3), (1, 4), (1, 5), (2, None)]
+    assert [letter[3] for letter in letters] == [(b"k1", row) for row in rows[3:6]] + [(b"k2", b"{")]
+    assert letters[0][2] == "object missing required field `instance_id`"
+    assert letters[1][2] == "expected `object`, got `int`"
+    assert letters[2][2] == "'y_true' is NaN, which JSON doesn't have: expected a number or null"
+    assert shard.state.dead_letters[LABELS] == 4
+    assert shard.state.merge.vector == [0, 0, 3]
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (b"[]", "expected `object`, got `array`"),
+        (b"[1,2]", "expected `object`, got `array`"),
+        (b'[[{"stream":"s"}]]', "expected `object`, got `array`"),
+        (array(labels(3))[:-5], "input data was truncated"),
+        (array(labels(3))[:-1], "input data was truncated"),
+        (array(labels(3)) + b"x", "JSON is malformed: trailing characters (byte 128)"),
+        (b"\xff\xff\xff\xff", "not UTF-8: byte 0xff can't be decoded"),
+    ],
+)
+def test_a_message_without_rows_is_one_letter(message: bytes, reason: str) -> None:
+    _, [letter] = letters_of([message])
+    assert letter == (0, None, reason, (b"k0", message))
+
+
+def test_a_quarantined_message_is_one_letter() -> None:
+    message = array(labels(5))
+    for ahead in (False, True):
+        shard, letters = letters_of([message, array(labels(2))], quarantined=[0], ahead=ahead)
+        assert letters == [(0, None, "a worker died at it", (b"k0", message))]
+        assert shard.state.quarantined[LABELS] == 1
+
+
+def test_a_message_beyond_all_dates_is_one_letter() -> None:
+    message = array(labels(MANY))
+    _, letters = letters_of([array(labels(2)), message], times=[1_000, 1 << 60])
+    assert [(letter[0], letter[1], letter[3]) for letter in letters] == [(1, None, (b"k1", message))]
+
+
+def test_headers_name_the_row() -> None:
+    config, originals = Config(), Originals()
+    originals.add(LABELS, fetched([b"{", b'[{}, {"a":1} ]']))
+    converter = MessageConverter(config, 3, [], originals, test_checkpoint.TopicsOrigin(4))
+    letters = [DeadLetter(LABELS, 1, "no", 1), DeadLetter(LABELS, 0, "no")]
+    originals.keep(letters)
+    row, whole = converter.of(letters)
+    assert (row.key, row.value, whole.key, whole.value) == (b"k1", b'{"a":1}', b"k0", b"{")
+    assert [tuple(origin_of(one.headers or ())) for one in (row, whole)] == [
+        ("labels", 3, 1, "no", 1), ("labels", 3, 0, "no", None)
+    ]  # fmt: skip
+
+
+def test_tombstones_between_arrays() -> None:
+    """A record without a value keeps its own key and headers."""
+    values, keys = [array(labels(3)), None, array(labels(2))], [b"s"] * 3
+    records = ConsumerRecords(
+        range(7, 10), np.full(3, 5_000), values, keys, by_producer=True,
+        headers={1: [("instance_id", b"2")]},
+    )  # fmt: skip
+    assert records.headers == {3: [("instance_id", b"2")]}
+    assert records.offsets == [7, 7, 7, 8, 9, 9]
+    assert SharedParser.of(Config()).values_of(LABELS, records)[3] == (
+        b'{"stream":"s","instance_id":"2","y_true":null}'
+    )
+
+
+# ---- rounds, and lives of workers
+
+
+def test_rounds_take_whole_messages() -> None:
+    merge, parser = Merge(), SharedParser.of(Config())
+    records = fetched([array(labels(5)), array(labels(4)), labels(1)[0]], [10, 10, 20])
+    merge.add(to_batch(LABELS, records, parser))
+    assert merge.buffered == [0, 0, 10]
+    assert merge.ahead([ENDED] * 3, 2) == ((0, 0, 2), 2)
+    vectors = []
+    while (taken := merge.take([ENDED] * 3, 3)) is not None:
+        vectors.append((merge.vector[LABELS], len(taken)))
+    assert vectors == [(1, 5), (2, 4), (3, 1)]
+
+
+@pytest.mark.slow
+def test_a_batch_of_many_rows() -> None:
+    """100,000 rows are one message of three, and one round."""
+    count, shard, parser = 100_000, Shard(Config()), SharedParser.of(Config())
+    for kind, values in ((PREDICTIONS, predictions(count)), (LABELS, labels(count))):
+        records = fetched([values[0], array(values[1:-1]), values[-1]], [1_000, 2_000, 3_000])
+        assert len(records) == count
+        shard.add(to_batch(kind, records, parser, parser.parse_ahead(kind, records)))
+    rounds = 0
+    while shard.advance([ENDED] * 3, 8_000):
+        rounds += 1
+    assert rounds <= 3
+    shard.last_set()
+    outputs = list(map(decoded, shard.flush()[0]))
+    assert not any(isinstance(output, DeadLetter) for output in outputs)
+    assert max(output.outcomes for output in outputs if isinstance(output, Metrics)) == count
+
+
+def packed_topics() -> list[list[Message]]:
+    """What stands in the three input topics: messages of one to five records of one time, some unusable."""
+    rng, topics = random.Random(5), []
+    for rows in test_checkpoint.said():
+        values = [row.value() for row in rows]
+        values[len(values) // 2] = b'{"stream":"s-0"}'
+        _, packed = pack([(row.timestamp()[1], value) for row, value in zip(rows, values)], rng, 5)
+        topics.append([
+            Message(topic="t", partition=0, offset=offset + offset // 7, value=value,
+                    timestamp=(TIMESTAMP_LOG_APPEND_TIME, time))
+            for offset, (time, value) in enumerate(zip(packed.times, packed.values))
+        ])  # fmt: skip
+    return topics
+
+
+@pytest.mark.slow
+@makes_messages
+def test_workers_die_between_messages_and_nothing_is_lost_or_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At every effect on the outside, before it and after it; rounds are cut differently in each life."""
+    topics, log = packed_topics(), test_checkpoint.Log()
+    monkeypatch.setattr(runner_module, "read_known", log.known)
+    monkeypatch.setattr(round_pace, "_PAUSE_SECONDS", 0.0)
+    for awaits in range(1, 1_000):
+        rng = random.Random(awaits)
+        life = test_checkpoint.Life(log, 2 + awaits % 7, after=awaits % 2 == 0)
+        monkeypatch.setattr(runner_module, "Publisher", life.publisher)
+        monkeypatch.setattr(
+            silences, "SilenceTimer", lambda config, rng=rng: test_checkpoint.SometimesSilent(rng)
+        )
+        if asyncio.run(asyncio.wait_for(test_checkpoint.live(life, topics, rng), test_checkpoint.HANGS)):
+            break
+    assert awaits > 5
+    test_checkpoint.assert_whole_and_once(log, topics)
+    letters = Counter(
+        (letter.topic, letter.offset, letter.row)
+        for letter in (origin_of(record.headers or ()) for record in log.topics["dead-letters"])
+    )
+    assert len(letters) == 3
+    assert set(letters.values()) == {1}
+
+
+@makes_messages
+def test_a_read_of_large_messages_is_bounded() -> None:
+    """By their size in the read before."""
+    reader = ObjectReader(FewMessages(), "labels")  # type: ignore[arg-type]
+    assert reader.most_messages(16_000) == 16_000
+    reader.look(16_000)
+    assert reader.most_messages(16_000) == 16 * 1024 * 1024 // len(FewMessages.VALUE) == 8
+    reader.note_size(3, 0)
+    assert reader.most_messages(16_000) == 16_000
+    reader.note_size(1, 1 << 30)
+    assert reader.most_messages(16_000) == 1
+
+
+class FewMessages:
+    """A client with three large messages."""
+
+    VALUE = b"x" * (2 << 20)
+
+    def consume(self, most: int, seconds: float) -> list[Message]:
+        stamp = TIMESTAMP_LOG_APPEND_TIME, 1_000
+        return [
+            Message(topic="t", partition=0, offset=n, value=self.VALUE, timestamp=stamp) for n in range(3)
+        ]
