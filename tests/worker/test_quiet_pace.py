@@ -13,16 +13,39 @@ from confluent_kafka import KafkaError, Message
 from prequential.configuration.settings.model import Config, WorkerConfig
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
-from prequential.runtime.kafka.fetching import Fetched
 from prequential.runtime.kafka.readers import sorted_out
-from prequential.runtime.worker import checkpoint as module
+from prequential.runtime.worker import checkpoint as checkpoints
+from prequential.runtime.worker import round_pace
+from prequential.runtime.worker.checkpoint import Checkpoint
 from prequential.runtime.worker.journal import TopicsOrigin
+from prequential.runtime.worker.round_pace import RoundPace
 from prequential.runtime.worker.runner import ShardRunner
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import Decoded
 from prequential.topics.errors import WorkError
 
 _NOBODY = KafkaConfig("127.0.0.1:1")
+
+#: More records than a shard may have left unpublished without having a backlog.
+_MANY = 1_000_000
+
+
+class Clock:
+    """The clock of a worker, which stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    stopped = Clock()
+    for module in (round_pace, checkpoints):
+        monkeypatch.setattr(module, "monotonic", stopped)
+    return stopped
 
 
 def alone(config: Config) -> ShardRunner:
@@ -57,6 +80,22 @@ def test_a_look_brings_one_batch_of_each_partition() -> None:
     assert (found, look.failures, look.whole) == ([(1, [7, 8, 9], 8), (0, [3, 4], 5)], [], True)
 
 
+def paced(runner: ShardRunner, config: Config) -> RoundPace:
+    """The pace of a shard of which a micro-batch has just ended."""
+    pace = RoundPace(config, runner.shard)
+    pace.note(1)
+    return pace
+
+
+def next_round(pace: RoundPace, checkpoint: Checkpoint) -> float:
+    """When a micro-batch begins that is not full."""
+    return pace.next_at(checkpoint.next_at(timely=pace.tick_has_come))
+
+
+def committing_every(ms: int) -> Config:
+    return Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=ms))
+
+
 @pytest.mark.parametrize(
     ("commit_every", "ago", "expected"),
     [
@@ -67,21 +106,20 @@ def test_a_look_brings_one_batch_of_each_partition() -> None:
         (250, 9.0, 0.04),  # commits take long
     ],
 )
-def test_a_small_round_waits_for_the_next_commit(commit_every: int, ago: float, expected: float) -> None:
-    async def next_round() -> float:
-        config = Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=commit_every))
+def test_a_small_round_waits_for_the_next_commit(
+    commit_every: int, ago: float, expected: float, clock: Clock
+) -> None:
+    async def run() -> None:
+        config = committing_every(commit_every)
+        clock.now = 100.0 - ago
         runner = alone(config)
-        runner._pace._ended_at = 100.0
-        runner.checkpoint._paced_at = runner._pace._ended_at - ago
-        found = runner._next_round - runner._pace._ended_at
-        runner.checkpoint._backlog = True  # its end is published at once
-        assert runner._next_round == runner._pace._ended_at + 0.04
-        runner.checkpoint._backlog = False
-        runner._journal.append((1, 1, 1))  # to be followed as fast as it can be
-        assert runner._next_round == 0.0
-        return found
+        clock.now = 100.0
+        pace = paced(runner, config)
+        assert next_round(pace, runner.checkpoint) - 100.0 == pytest.approx(expected)
+        runner.checkpoint.processed(_MANY)  # the end of a backlog is published at once
+        assert next_round(pace, runner.checkpoint) == 100.04
 
-    assert asyncio.run(next_round()) == pytest.approx(expected)
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize(
@@ -95,15 +133,15 @@ def test_a_small_round_waits_for_the_next_commit(commit_every: int, ago: float, 
     ],
 )
 def test_messages_that_time_makes_due_wait_half_as_long(
-    commit_every: int, newest: tuple[int, int, int], expected: float
+    commit_every: int, newest: tuple[int, int, int], expected: float, clock: Clock
 ) -> None:
     async def run() -> None:
-        config = Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=commit_every))
+        config = committing_every(commit_every)
         runner = alone(config)
-        runner._pace._ended_at = runner.checkpoint._paced_at = 100.0
-        assert not runner._pace.tick_has_come  # as long as there are no records
+        pace = paced(runner, config)
+        assert not pace.tick_has_come  # as long as there are no records
         reach(runner, newest, 1_000)
-        assert runner._next_round - 100.0 == pytest.approx(expected)
+        assert next_round(pace, runner.checkpoint) - clock.now == pytest.approx(expected)
 
     asyncio.run(run())
 
@@ -115,12 +153,14 @@ def test_commits_that_are_rarer_than_ticks_stay_so(commit_every: int, expected: 
     async def run() -> None:
         each_second = StreamConfig(emit_every=1_000, emit_comparisons=1_000)
         worker = WorkerConfig(commit_every=commit_every)
-        runner = alone(Config(kafka=_NOBODY, defaults=each_second, worker=worker))
+        config = Config(kafka=_NOBODY, defaults=each_second, worker=worker)
+        runner = alone(config)
+        pace = RoundPace(config, runner.shard)
         assert list(runner.shard.state.ticks) == [1_000]
         reach(runner, [1_000, 1_000, 1_000], 1_000)
-        assert runner._pace.tick_has_come is expected
+        assert pace.tick_has_come is expected
         runner.shard.state.next_tick = 1_001
-        assert runner._pace.tick_is_near is expected
+        assert pace.tick_is_near is expected
 
     asyncio.run(run())
 
@@ -136,32 +176,26 @@ def test_commits_that_are_rarer_than_ticks_stay_so(commit_every: int, expected: 
     ],
 )
 def test_commits_fall_into_step_with_what_time_makes_due(
-    timely: bool, until: int, expected: float, monkeypatch: pytest.MonkeyPatch
+    timely: bool, until: int, expected: float, clock: Clock
 ) -> None:
-    clock, begun = [100.0], []
+    begun = []
 
     async def run() -> None:
-        config = Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=250))
+        config = committing_every(250)
         runner = alone(config)
-        runner.recovering = False
-        checkpoint: Any = runner.checkpoint
-        checkpoint._paced_at = clock[0]
-        checkpoint._snapshot_at = 1e9
+        pace, checkpoint = paced(runner, config), cast(Any, runner.checkpoint)
         checkpoint.processed(1, timely=timely)
         runner.shard.vectors.append((1, 0, 0))
         reach(runner, [1_000 - until] * 3, 1_000)
-        monkeypatch.setattr(module, "monotonic", lambda: clock[0])
 
         async def commit(*, with_snapshot: bool) -> None:
-            begun.append(clock[0] - 100.0)
+            begun.append(clock.now - 100.0)
 
         checkpoint.commit = commit
         while not begun:
-            runner._commit_if_due()
+            checkpoint.begin_if_due(before_tick=pace.tick_is_near)
             await asyncio.sleep(0)
-            clock[0] += 1 / 64
-        runner._commit_if_due()
-        assert not checkpoint._timely
+            clock.now += 1 / 64
 
     asyncio.run(run())
     assert begun == [expected]
@@ -176,151 +210,144 @@ def test_commits_fall_into_step_with_what_time_makes_due(
     ],
 )
 def test_an_order_of_which_nothing_has_come_can_wait(
-    says: tuple[float, ...], expected: list[float], monkeypatch: pytest.MonkeyPatch
+    says: tuple[float, ...], expected: list[float], clock: Clock
 ) -> None:
     """A transaction for it would cost more than what a successor would repeat by itself."""
-    clock, begun = [100.0], []
+    begun: list[float] = []
 
     async def run() -> None:
-        runner = alone(Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=250)))
-        runner.recovering = False
+        runner = alone(committing_every(250))
         checkpoint: Any = runner.checkpoint
-        checkpoint._paced_at, checkpoint._snapshot_at = clock[0], 1e9
-        monkeypatch.setattr(module, "monotonic", lambda: clock[0])
 
         async def commit(*, with_snapshot: bool) -> None:
-            begun.append(clock[0] - 100.0)
+            begun.append(clock.now - 100.0)
             runner.shard.flush()
 
         checkpoint.commit = commit
         while len(begun) < len(expected):
             checkpoint.processed(1)
-            runner.shard.vectors = [(int(clock[0] * 8), 0, 0)]
-            if clock[0] in says:
+            runner.shard.vectors = [(int(clock.now * 8), 0, 0)]
+            if clock.now in says:
                 runner.shard.outbox.messages.append(cast(Any, "a message"))
-            runner._commit_if_due()
+            checkpoint.begin_if_due()
             await asyncio.sleep(0)
-            clock[0] += 1 / 8
+            clock.now += 1 / 8
 
     asyncio.run(run())
     assert begun == expected
 
 
-def test_shards_come_to_the_same_moments() -> None:
+def test_shards_come_to_the_same_moments(clock: Clock) -> None:
     """Whenever each of them began: what they run is then in the processor's caches for all but the first."""
 
     async def moments() -> list[float]:
-        runners = [alone(Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=250))) for _ in range(3)]
-        for runner, began in zip(runners, (100.01, 100.125, 100.24)):
-            runner.checkpoint._paced_at = runner._pace._ended_at = began
-        return [runner._next_round for runner in runners]
+        config, found = committing_every(250), []
+        for began in (100.01, 100.125, 100.24):
+            clock.now = began
+            runner = alone(config)
+            found.append(next_round(paced(runner, config), runner.checkpoint))
+        return found
 
     assert asyncio.run(moments()) == pytest.approx([100.5, 100.5, 100.5])
 
 
-def test_rounds_of_which_many_messages_come_get_smaller_and_larger_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_rounds_of_which_many_messages_come_get_smaller_and_larger_again() -> None:
     """Else the loop answers nobody for as long as 8,000 records take, and the worker seems to hang."""
-    asked: list[int] = []
-    clock = [100.0]
-    slow = [True]
 
-    def advance(watermarks: object, most: int) -> int:
-        asked.append(most)
-        clock[0] += most / 2_000 if slow[0] else 0.01
-        return most
+    async def rounds() -> list[int]:
+        config = Config(kafka=_NOBODY)
+        pace, sizes = RoundPace(config, alone(config).shard), []
+        for is_slow in [True] * 6 + [False] * 5:
+            sizes.append(pace.most)
+            pace.took(pace.most, pace.most / 2_000 if is_slow else 0.01)
+        return sizes
 
-    async def rounds() -> None:
-        runner = alone(Config(kafka=_NOBODY))
-        monkeypatch.setattr("prequential.runtime.worker.runner.monotonic", lambda: clock[0])
-        monkeypatch.setattr(runner.shard, "advance", advance)
-        for _ in range(6):
-            runner._advance()
-        slow[0] = False
-        for _ in range(5):
-            runner._advance()
-
-    asyncio.run(rounds())
-    assert asked == [8_000, 4_000, 2_000, 1_000, 1_000, 1_000, 1_000, 2_000, 4_000, 8_000, 8_000]
+    expected = [8_000, 4_000, 2_000, 1_000, 1_000, 1_000, 1_000, 2_000, 4_000, 8_000, 8_000]
+    assert asyncio.run(rounds()) == expected
 
 
 @pytest.mark.parametrize(
     ("end", "published"), [(None, False), ("result", True), ("error", False), ("cancelled", False)]
 )
-def test_what_a_commit_that_is_over_held_is_published_at_once(end: str | None, published: bool) -> None:
+def test_what_a_commit_that_is_over_held_is_published_at_once(
+    end: str | None, published: bool, clock: Clock
+) -> None:
     """Not only when the shard looks at it next, up to a quarter of a second later."""
 
     async def is_published() -> bool:
-        runner = alone(Config(kafka=_NOBODY))
+        runner = alone(committing_every(250))
         runner.recovering = False
         assert runner.published
-        commit = runner.checkpoint._committing = asyncio.get_running_loop().create_future()
+        checkpoint, over = cast(Any, runner.checkpoint), asyncio.get_running_loop().create_future()
+
+        async def commit(*, with_snapshot: bool) -> None:
+            runner.shard.vectors.clear()
+            await over
+
+        checkpoint.commit = commit
+        runner.shard.vectors.append((1, 1, 1))
+        checkpoint.processed(_MANY)
+        checkpoint.begin_if_due()
+        await asyncio.sleep(0)
+        assert not runner.published
         if end == "result":
-            commit.set_result(None)
+            over.set_result(None)
         elif end == "error":
-            commit.set_exception(WorkError("the broker has refused it"))
+            over.set_exception(WorkError("the broker has refused it"))
         elif end == "cancelled":
-            commit.cancel()
-        return runner.published
+            over.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        try:
+            return runner.published
+        finally:
+            checkpoint.forget()
 
     assert asyncio.run(is_published()) is published
 
 
 @pytest.mark.parametrize(
-    ("backlog", "begun", "journal", "expected"),
-    [
-        (True, True, False, 0.03),  # what a topic that was read to its end held back goes on after grace
-        (False, True, False, 0.05),
-        (True, True, True, 0.05),  # the journal says what is next, not the clock
-        (True, False, False, 0.05),  # a former worker's records were followed, and none have come since
-    ],
+    ("grace_ends_at", "expected"),
+    [(None, 0.05), (50.03, 0.03), (50.2, 0.05), (50.0, 0.005), (49.0, 0.005)],
 )
 def test_a_backlogs_last_records_wait_for_grace_and_no_longer(
-    backlog: bool, begun: bool, journal: bool, expected: float, monkeypatch: pytest.MonkeyPatch
+    grace_ends_at: float | None, expected: float, clock: Clock
 ) -> None:
     async def next_look() -> float:
-        runner = alone(Config(kafka=_NOBODY, worker=WorkerConfig(grace=100)))
-        runner.checkpoint._backlog, runner._begun = backlog, begun
-        if journal:
-            runner._journal.append((1, 1, 1))
-        monkeypatch.setattr("prequential.runtime.worker.round_pace.monotonic", lambda: 50.0)
-        assert runner._next_look == 0.05  # nothing has come
-        for at, newest in ((49.93, 7), (49.95, 8)):
-            runner._arrivals.add(Fetched(0, 0, None, None, at), newest)
-        return runner._next_look
+        config = Config(kafka=_NOBODY)
+        clock.now = 50.0
+        return RoundPace(config, alone(config).shard).next_look(grace_ends_at)
 
     assert asyncio.run(next_look()) == pytest.approx(expected)
 
 
-def test_a_backlogs_last_commit_waits_for_the_one_before_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither for the pause before the next round nor for a look at the clock."""
+def test_a_backlogs_last_commit_waits_for_the_one_before_it_alone(clock: Clock) -> None:
+    """Not for the clock, which stands still: the end of the first commit begins the second one."""
+    begun: list[list[tuple[int, ...]]] = []
 
     async def commits() -> None:
         runner = alone(Config(kafka=_NOBODY))
-        # No pause is ever over.
-        monkeypatch.setattr("prequential.runtime.worker.runner.monotonic", lambda: 50.0)
-        runner._pace._ended_at, runner.recovering, runner._begun = 50.0, False, True
-        checkpoint, begun = runner.checkpoint, []
-        checkpoint._backlog, over = True, asyncio.get_running_loop().create_future()
+        checkpoint, over = cast(Any, runner.checkpoint), asyncio.get_running_loop().create_future()
 
         async def commit(*, with_snapshot: bool) -> None:
-            begun.append(runner.shard.vectors.copy())
+            begun.append(list(runner.shard.vectors))
             runner.shard.vectors.clear()
             await over
 
-        monkeypatch.setattr(checkpoint, "commit", commit)
+        checkpoint.commit, checkpoint.on_committed = commit, checkpoint.begin_if_due
         runner.shard.vectors.append((1, 1, 1))
-        stepping = asyncio.ensure_future(runner._step())
-        await asyncio.sleep(0.01)
+        checkpoint.processed(_MANY)
+        checkpoint.begin_if_due()
+        await asyncio.sleep(0)
         runner.shard.vectors.append((2, 2, 2))
-        checkpoint._backlog = True
+        checkpoint.processed(_MANY)
+        checkpoint.begin_if_due()
+        assert begun == [[(1, 1, 1)]]
         over.set_result(None)
         await asyncio.sleep(0.01)
-        stepping.cancel()
-        assert begun == [[(1, 1, 1)], [(2, 2, 2)]]
 
     asyncio.run(commits())
+    assert begun == [[(1, 1, 1)], [(2, 2, 2)]]
 
 
 def test_messages_of_a_tick_are_on_their_way_before_the_next_shard_makes_its_own(
@@ -331,7 +358,10 @@ def test_messages_of_a_tick_are_on_their_way_before_the_next_shard_makes_its_own
 
     async def run() -> None:
         fetcher: Any = SimpleNamespace(
-            read_at=lambda *_: inf, demand=lambda *_: None, hold=lambda *_: None, commit=lambda *_: None,
+            read_at=lambda *_: inf,
+            demand=lambda *_: None,
+            hold=lambda *_: None,
+            commit=lambda *_: None,
             ends={},
         )
         ticking = asyncio.Lock()
