@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from prequential.mapping.model import FORMATS
@@ -34,6 +34,47 @@ class RecordPart(NamedTuple):
     name: str | None
     value: Any
     reason: str | None = None
+
+
+class PartedValues(NamedTuple):
+    """The values of a batch of records, and for each value its record, its name in reasons, and its reason.
+
+    A value that is its whole record has no name. `reasons` are by place among the values.
+    """
+
+    values: list[Any]
+    record_indices: list[int]
+    names: list[str | None]
+    reasons: dict[int, str]
+
+
+def parted(
+    records: Iterable[Any], reasons: Mapping[int, str], parts: Callable[[Any], list[RecordPart] | None]
+) -> PartedValues:
+    """Return the parts of records, in their order; a record with a reason, or without parts, stays whole.
+
+    `parts` returns None for a record without parts, and raises Unreadable for one that isn't what its format
+    demands.
+
+    >>> def of_list(record):
+    ...     return [RecordPart("a", value) for value in record] if isinstance(record, list) else None
+    >>> parted([[1, 2], 7], {}, of_list)
+    PartedValues(values=[1, 2, 7], record_indices=[0, 0, 1], names=['a', 'a', None], reasons={})
+    """
+    of_batch = PartedValues([], [], [], {})
+    for record_index, record in enumerate(records):
+        reason, record_parts = reasons.get(record_index), None
+        try:
+            record_parts = None if reason is not None else parts(record)
+        except Unreadable as error:
+            record, reason = None, str(error)
+        for part in [RecordPart(None, record, reason)] if record_parts is None else record_parts:
+            if part.reason is not None:
+                of_batch.reasons[len(of_batch.values)] = part.reason
+            of_batch.values.append(part.value)
+            of_batch.record_indices.append(record_index)
+            of_batch.names.append(part.name)
+    return of_batch
 
 
 def read_json(content: bytes) -> Any:

@@ -12,12 +12,11 @@ import numpy as np
 from prequential.configuration.settings.model import ConfigError
 from prequential.engine.compiled.kernel import Ints
 from prequential.mapping.conversion import is_absent, lacks_offset, time
-from prequential.mapping.evaluations import FORMATS_WITH_PARTS, RecordPart
+from prequential.mapping.evaluations import FORMATS_WITH_PARTS, RecordPart, parted
 from prequential.mapping.model import ROW, Path, RecordMapping
 from prequential.mapping.rows import RowColumns
 from prequential.mapping.units import RFC3339, UNITS
 from prequential.offline.tables.rows import FileRows, ObjectRows, Progress, RowFile, TakeRows, shortened
-from prequential.topics.foreign_json import Unreadable
 from prequential.topics.values import quoted
 
 if TYPE_CHECKING:
@@ -225,22 +224,15 @@ class PartRows(ObjectRows):
     """The parts of the records in a batch, by the function of their format."""
 
     def __init__(self, rows: FileRows, parts: Callable[[Any], list[RecordPart]]) -> None:
-        objects: list[Any] = []
-        reasons: dict[int, str] = {}
-        self.record_indices: list[int] = []
-        for record_index, record in enumerate(_objects(rows)):
-            reason = rows.reasons.get(record_index)
-            try:
-                found_parts = [RecordPart(None, None, reason)] if reason is not None else parts(record)
-            except Unreadable as error:
-                found_parts = [RecordPart(None, None, str(error))]
-            for part in found_parts:
-                if part.reason is not None:
-                    named = part.name is not None
-                    reasons[len(objects)] = f"{part.name}: {part.reason}" if named else part.reason
-                objects.append(part.value if part.reason is None else None)
-                self.record_indices.append(record_index)
-        super().__init__(objects, reasons)
+        of_batch = parted(_objects(rows), rows.reasons, parts)
+        reasons = {
+            index: reason if of_batch.names[index] is None else f"{of_batch.names[index]}: {reason}"
+            for index, reason in of_batch.reasons.items()
+        }
+        super().__init__(
+            [None if index in reasons else value for index, value in enumerate(of_batch.values)], reasons
+        )
+        self.record_indices = of_batch.record_indices
         self._outer = rows
 
     def take(self, row_indices: Sequence[int]) -> PartRows:

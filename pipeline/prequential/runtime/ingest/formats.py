@@ -20,7 +20,7 @@ from uuid import UUID
 
 import msgspec
 from confluent_kafka import Message
-from prequential.mapping.evaluations import RecordPart, content_of, event_of, events, read_json
+from prequential.mapping.evaluations import RecordPart, content_of, event_of, events, parted, read_json
 from prequential.mapping.rows import pick
 from prequential.topics.foreign_json import FAILURES, Unreadable, check_text
 
@@ -100,24 +100,8 @@ def with_parts(content: Content, parts: Callable[[Any], list[RecordPart] | None]
 
     `parts` raises Unreadable for a value that isn't what its format demands.
     """
-    values: list[Any] = []
-    records: list[int] = []
-    names: list[str | None] = []
-    reasons: dict[int, str] = {}
-    for index, value in enumerate(content.values):
-        reason = content.reasons.get(index)
-        parts_found = None
-        try:
-            parts_found = None if reason is not None or value is None else parts(value)
-        except Unreadable as error:
-            value, reason = None, str(error)
-        for name, part_value, why in [(None, value, reason)] if parts_found is None else parts_found:
-            if why is not None:
-                reasons[len(values)] = why
-            values.append(part_value)
-            records.append(index)
-            names.append(name)
-    return Content(values, reasons, None, records, names)
+    of_batch = parted(content.values, content.reasons, lambda value: None if value is None else parts(value))
+    return Content(of_batch.values, of_batch.reasons, None, of_batch.record_indices, of_batch.names)
 
 
 class Json:
