@@ -85,6 +85,8 @@ class Partition:
         self.aborted: set[Transaction] = set()
         #: By producer id, the newest epoch, and the batches that were appended (for repeated requests).
         self.epochs: dict[int, int] = {}
+        #: Entries that retention has removed: brokers have them no longer, but whoever checks a world does.
+        self.removed: list[Entry] = []
         self.batches: dict[tuple[int, int, int], list[int]] = {}
 
     @property
@@ -126,7 +128,12 @@ class Partition:
     def truncate(self, offset: int) -> None:
         """Remove all entries below an offset, as retention does."""
         self.start = max(self.start, min(offset, self.end))
+        self.removed += [entry for entry in self.entries if entry.offset < self.start]
         self.entries = [entry for entry in self.entries if entry.offset >= self.start]
+
+    def bring_back(self) -> None:
+        """Have all entries again that retention has removed."""
+        self.start, self.entries, self.removed = 0, [*self.removed, *self.entries], []
 
     def compact(self) -> None:
         """Keep the newest record of each key, below the last stable offset."""
@@ -291,6 +298,8 @@ class Cluster:
         self._numbers = count(1)
         #: Seconds that markers take from the coordinator to a partition.
         self.marker_delay: Callable[[], float] = lambda: self.random.random() * 0.01
+        #: Topics whose disks are full: nothing can be appended.
+        self.full: set[str] = set()
         #: Told of what happens, for the story of a world.
         self.tell: Callable[[str], None] = lambda line: None
 
@@ -380,6 +389,8 @@ class Cluster:
         key = known.producer_id, epoch, batch
         if key in log.batches:
             return 0, log.batches[key]
+        if place[0] in self.full:
+            return KafkaError.KAFKA_STORAGE_ERROR, []
         transaction = known.transaction
         if (
             transaction is None
@@ -450,6 +461,10 @@ class Cluster:
                     group.offsets[place] = offset
         else:
             log = self.log(where)
+            if where[0] in self.full:  # the coordinator tries again
+                again = (known, transaction, where, waiting)
+                self.loop.call_outside(self._mark, *again, delay=_LOOK_SECONDS)
+                return
             if log is not None:
                 log.mark(transaction, commits, self.now_ms())
                 log.epochs[known.producer_id] = max(log.epochs.get(known.producer_id, -1), known.epoch)

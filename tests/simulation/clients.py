@@ -30,7 +30,7 @@ from prequential.topics.partitioning import partition_of
 
 from tests.simulation.broker import Cluster, Group, Place, Record, Transaction, TransactionalId
 from tests.simulation.loop import Killed, SimulatedLoop, current_process, running_loop
-from tests.simulation.network import Network
+from tests.simulation.network import END, OFFSETS, Network
 
 #: Seconds until a client asks again while brokers are at something else.
 _RETRY_SECONDS = 0.05
@@ -68,12 +68,13 @@ class Client:
             raise Killed
 
     def request(
-        self, apply: Callable[[], Any], seconds: float, broken: Callable[[], None] = lambda: None
-    ) -> Any:
+        self, apply: Callable[[], Any], seconds: float, broken: Callable[[], None] = lambda: None,
+        kind: str | None = None,
+    ) -> Any:  # fmt: skip
         """The answer to a request; raises KafkaException if none arrives in time."""
         self.alive()
         deadline = self.loop.time() + seconds
-        answer = self.network.request(self.process, apply, deadline, broken)
+        answer = self.network.request(self.process, apply, deadline, broken, kind)
         if answer is None:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, retriable=True))
         return answer[0]
@@ -211,6 +212,7 @@ class Producer(Client):
                 self._present, self._epoch, group, offsets, member_id, generation
             ),
             deadline,
+            OFFSETS,
         )
         self._judge(code)
 
@@ -219,8 +221,8 @@ class Producer(Client):
         assert self._known is not None
         return self._known
 
-    def _asked(self, apply: Callable[[], Any], deadline: float) -> Any:
-        return self.request(apply, deadline - self.loop.time(), self._broken)
+    def _asked(self, apply: Callable[[], Any], deadline: float, kind: str | None = None) -> Any:
+        return self.request(apply, deadline - self.loop.time(), self._broken, kind)
 
     def _broken(self) -> None:
         """The connection to the coordinator has ended: librdkafka says so in its log."""
@@ -285,7 +287,7 @@ class Producer(Client):
                 batch = next(self._batches)
                 # What is sent stays as it is, though it may arrive when the next batch is under way.
                 send = partial(self.cluster.produce, self._present, self._epoch, place, batch, records)
-                code, offsets = self._asked(send, deadline)
+                code, offsets = self._sent(send, deadline)
                 if code and code != KafkaError.INVALID_PRODUCER_EPOCH:
                     code = KafkaError._INCONSISTENT  # the message failed, and the transaction with it
                 self._judge(code)
@@ -294,10 +296,18 @@ class Producer(Client):
                 if queued[2] is not None:
                     self._delivered.append(_delivery(queued, offset))
 
+    def _sent(self, send: Callable[[], Any], deadline: float) -> Any:
+        """The answer to messages; librdkafka sends them again while their leader has no disk to write to."""
+        while (answer := self._asked(send, deadline))[0] == KafkaError.KAFKA_STORAGE_ERROR:
+            self.loop.block(2 * _RETRY_SECONDS)
+            if self.loop.thread() is None or self.loop.time() >= deadline:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, retriable=True))
+        return answer
+
     def _end(self, deadline: float, *, commits: bool) -> None:
         if self._added:
             end = partial(self.cluster.end_transaction, self._present, self._epoch, commits=commits)
-            self._judge(self._asked_until_ended(lambda: self._asked(end, deadline), deadline))
+            self._judge(self._asked_until_ended(lambda: self._asked(end, deadline, END), deadline))
         for call in self._delivered:
             call()
         self._delivered.clear()

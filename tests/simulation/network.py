@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaException
 
@@ -17,6 +17,18 @@ _UNANSWERED_SECONDS = 5.0
 
 #: Seconds between two looks of a client that is cut off from the brokers.
 _CUT_SECONDS = 0.1
+
+
+#: Kinds of requests that can be waited for: the end of a transaction, and a group's offsets in it.
+END, OFFSETS = "end", "offsets"
+
+
+class Strike(NamedTuple):
+    """What befalls a process within a request: after how many others, and of which kind (None: any)."""
+
+    after: int
+    kind: str | None
+    strike: Callable[[], None]
 
 
 class Network:
@@ -35,8 +47,8 @@ class Network:
         self.jitter = 0.0
         #: Processes that reach no broker.
         self.cut: set[Process] = set()
-        #: What befalls a process within one of its next requests, and after how many others.
-        self.armed: dict[Process, tuple[int, Callable[[], None]]] = {}
+        #: What befalls processes within one of their next requests.
+        self.armed: dict[Process, Strike] = {}
 
     def delay(self) -> float:
         """Seconds that a message takes."""
@@ -49,13 +61,13 @@ class Network:
 
     def request(
         self, process: Process | None, apply: Callable[[], Any], deadline: float,
-        broken: Callable[[], None] = lambda: None,
+        broken: Callable[[], None] = lambda: None, kind: str | None = None,
     ) -> Any:  # fmt: skip
         """Send a request until it is answered; returns the answer, or None after the deadline.
 
         `apply` is what the broker does, possibly several times. `broken` is called when the connection ends:
-        the client then sends the request again, though the first one may still arrive. Without a thread to
-        wait in, the answer comes at once.
+        the client then sends the request again, though the first one may still arrive. `kind` names the
+        request. Without a thread to wait in, the answer comes at once.
         """
         loop = self._loop
         if loop.thread() is None:
@@ -68,7 +80,7 @@ class Network:
                 broken()
                 loop.block(min(left, _CUT_SECONDS))
                 continue
-            self._strike_if_armed(process)
+            self._strike_if_armed(process, kind)
             answered = loop.create_future()
             is_lost = self._random.random() < self.loss
             is_late = is_lost and self._random.random() < self.lateness
@@ -87,15 +99,18 @@ class Network:
         """Seconds that a fetch takes, with its answer."""
         return self.delay() + self.delay() + self.jitter * self._random.random()
 
-    def _strike_if_armed(self, process: Process | None) -> None:
+    def _strike_if_armed(self, process: Process | None, kind: str | None) -> None:
         if process is None or process not in self.armed:
             return
-        left, strike = self.armed.pop(process)
-        if left > 0:
-            self.armed[process] = left - 1, strike
+        armed = self.armed[process]
+        if armed.kind not in (None, kind):
+            return
+        if armed.after > 0:
+            self.armed[process] = armed._replace(after=armed.after - 1)
         else:
+            del self.armed[process]
             # The request that follows may have arrived by then, or not.
-            self._loop.call_outside(strike, delay=self._random.random() * 2 * self.delay())
+            self._loop.call_outside(armed.strike, delay=self._random.random() * 2 * self.delay())
 
     def _arrive(self, apply: Callable[[], Any], process: Process | None, answered: Any) -> None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -16,9 +16,11 @@ from prequential.configuration.settings.model import Config, SourceConfig, Worke
 from prequential.configuration.settings.streams import BY_INSTANCE, DetectorConfig, StreamConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.partitioning import key_of
+from prequential.topics.specs import DEAD_LETTERS, JOURNAL, METRICS, PARTS, SNAPSHOTS
 
 from tests.simulation.machine import CRASH, POISON
 from tests.simulation.mistakes import IDS, INVALID, KINDS, LATE, Mistake
+from tests.simulation.network import END, OFFSETS
 
 
 class Send(NamedTuple):
@@ -99,6 +101,10 @@ class Aim(NamedTuple):
     #: Longest times (seconds) for which such transactions are open.
     longest: Sequence[float] = (0.5, 4.0)
     jitter: float = 0.0
+    #: Kinds of requests within which processes are struck, and how long (seconds) they are then away; None:
+    #: any request, and many durations.
+    within: Sequence[str | None] = (None,)
+    away: tuple[float, float] | None = None
     #: Settings of workers that are not drawn.
     settings: Mapping[str, Any] = {}
     #: Whether the producer of a stream makes a mistake for some time.
@@ -107,32 +113,44 @@ class Aim(NamedTuple):
 
 _KINDS = {
     "kill": 9, "terminate": 3, "pause": 4, "slow": 3, "lose": 6, "cut": 4, "markers": 2, "clock": 1,
-    "compact": 2, "reconfigure": 1, "stray": 2, "rebuild": 1, "damage": 1, "grow": 1, "late": 2,
+    "compact": 2, "reconfigure": 1, "stray": 2, "rebuild": 1, "damage": 1, "grow": 1, "late": 2, "full": 2,
 }  # fmt: skip
 
 AIMS = {
-    "anything": Aim(0.42, _KINDS, (0, 1, 2, 3, 4, 6)),
+    "anything": Aim(0.4, _KINDS, (0, 1, 2, 3, 4, 6)),
     # Members of the group of `ingest` lose partitions while a transaction is under way.
     "group": Aim(
-        0.1, {"pause": 8, "markers": 4, "kill": 3, "terminate": 3, "lose": 2, "cut": 3}, (2, 3, 4), (2,), (1,)
+        0.1, {"pause": 8, "markers": 4, "kill": 3, "terminate": 3, "lose": 2, "cut": 3}, (2, 3, 4), (2,),
+        workers=(1,),
+        within=(None, OFFSETS, END), away=(4.5, 9.0),
     ),
     # Commits whose result is unknown, and requests that arrive late.
-    "doubt": Aim(0.12, {"cut": 8, "late": 6, "lose": 2, "kill": 3}, (2, 3, 4), (0,), poison=0.0),
+    "doubt": Aim(
+        0.12, {"cut": 8, "late": 6, "lose": 2, "kill": 3}, (2, 3, 4), (0,), poison=0.0, within=(None, END),
+        away=(11.0, 25.0), settings={"commit_every": 50},
+    ),
     # Workers restore snapshots, which they wrote while much else was under way.
     "snapshots": Aim(
-        0.12, {"kill": 6, "slow": 4, "damage": 5, "compact": 2, "markers": 2}, (2, 3, 4), (0,),
+        0.11, {"kill": 6, "slow": 4, "damage": 5, "compact": 2, "markers": 2, "format": 1}, (2, 3, 4), (0,),
         settings={"snapshot_every": 100}, poison=0.0,
     ),
     # No fault at all, and records that other topics have to wait for.
     "order": Aim(
-        0.1, {"compact": 1}, (0,), (0,), quick=0.7, in_transactions=0.5, poison=0.0, longest=(4.0, 10.0),
+        0.07, {"compact": 1}, (0,), (0,), quick=0.7, in_transactions=0.5, poison=0.0, longest=(4.0, 10.0),
         jitter=0.06, settings={"grace": 300},
     ),
+    # Records go that workers have done with, or also some that they need.
+    "retention": Aim(
+        0.05, {"retention": 6, "kill": 3, "compact": 1, "terminate": 1, "lose": 1}, (1, 2, 3), (0,),
+        poison=0.0, settings={"snapshot_every": 100},
+    ),
+    # What is evaluated changes.
+    "revise": Aim(0.05, {"revise": 5, "kill": 4, "slow": 1, "compact": 1}, (2, 3), (0,), poison=0.0),
     # Records that crash workers.
-    "crash": Aim(0.06, {"kill": 1, "terminate": 1}, (0, 1), (0,), poison=1.0),
+    "crash": Aim(0.04, {"kill": 1, "terminate": 1}, (0, 1), (0,), poison=1.0),
     # What workers find about the mistakes of a producer, also after they have restored a shard.
     "mistake": Aim(
-        0.08, {"kill": 6, "terminate": 3, "compact": 1}, (0, 1, 2, 3), (0,), quick=0.0, in_transactions=0.0,
+        0.06, {"kill": 6, "terminate": 3, "compact": 1}, (0, 1, 2, 3), (0,), quick=0.0, in_transactions=0.0,
         poison=0.0, settings={"snapshot_every": 100}, has_mistake=True,
     ),
 }  # fmt: skip
@@ -164,7 +182,7 @@ def plan_of(seed: int) -> Plan:
     sends, outcomes = _sends(rng, streams, seconds, aim, mistake)
     if ingests:
         sends = [send._replace(topic=SOURCE) if send.topic == "labels" else send for send in sends]
-    programs = [*range(max(2, workers)), *(INGESTS + number for number in range(ingests))]
+    programs = [*range(workers), *(INGESTS + number for number in range(ingests))]
     if aim.ingests == (2,):
         programs = programs[-ingests:]
     has_poison = rng.random() < aim.poison
@@ -307,18 +325,27 @@ def _faults(rng: random.Random, programs: Sequence[int], seconds: float, aim: Ai
             rng.random() * seconds,
             kind,
             worker=rng.choice(programs),
-            seconds=_seconds(rng, kind),
+            seconds=_seconds(rng, kind, aim),
             strength=_strength(rng, kind),
-            settings=_settings(rng) if kind == "reconfigure" else {},
+            settings=_SETTINGS[kind](rng) if kind in _SETTINGS else _within(rng, kind, aim),
         )
         for kind in kinds
     ]
     return sorted(faults, key=lambda fault: fault.time)
 
 
-def _seconds(rng: random.Random, kind: str) -> float:
+def _within(rng: random.Random, kind: str, aim: Aim) -> dict[str, Any]:
+    request = rng.choice(aim.within) if kind in ("kill", "pause", "cut") else None
+    return {} if request is None else {"within": request}
+
+
+def _seconds(rng: random.Random, kind: str, aim: Aim) -> float:
     if kind == "rebuild":
         return 2.0
+    if kind == "full":
+        return rng.choice([1.0, 5.0, 25.0]) * rng.uniform(0.5, 1.0)
+    if kind in ("pause", "cut") and aim.away is not None:
+        return rng.uniform(*aim.away)
     if kind in ("pause", "cut"):
         return rng.choice([0.1, 1.0, 3.0, 8.0, 15.0, 30.0]) * rng.uniform(0.5, 1.0)
     return rng.choice([1.0, 5.0]) * rng.random() if kind in ("slow", "lose", "late", "markers") else 0.0
@@ -331,6 +358,8 @@ def _strength(rng: random.Random, kind: str) -> float:
         return rng.choice([10.0, 100.0, 1_000.0])
     if kind == "lose":
         return rng.choice([0.05, 0.3, 0.8])
+    if kind == "retention":  # whether workers need what goes
+        return rng.choice([0.0, 1.0])
     if kind == "late":
         return rng.choice([0.1, 0.3])
     if kind == "markers":
@@ -338,9 +367,31 @@ def _strength(rng: random.Random, kind: str) -> float:
     return rng.choice([-5.0, -0.2, 0.3, 60.0]) if kind == "clock" else 0.0
 
 
-def _settings(rng: random.Random) -> dict[str, Any]:
+def _worker_settings(rng: random.Random) -> dict[str, Any]:
     return {
         "commit_every": rng.choice([50, 300, 1_000]),
         "snapshot_every": rng.choice([100, 3_000]),
         "grace": rng.choice([100, 300]),
     }
+
+
+def _stream_settings(rng: random.Random) -> dict[str, Any]:
+    settings = {
+        "estimators": rng.choice([("all",), ("all", "window:10"), ("all", "fading:0.9")]),
+        "emit_outcomes": rng.choice([1, 3, 5]),
+        "measures": rng.choice([("error",), ("error", "accuracy", "kappa")]),
+        "detectors": rng.choice([(), _DETECTORS]),
+        "settle": rng.choice([5_000, 60_000]),
+    }
+    return {name: settings[name] for name in rng.sample(list(settings), rng.choice([1, 2]))}
+
+
+def _full_topics(rng: random.Random) -> dict[str, Any]:
+    own = [JOURNAL, SNAPSHOTS, METRICS, DEAD_LETTERS, PARTS, "labels"]
+    return {"topics": rng.choice([own, *([name] for name in own)])}
+
+
+#: By kind of fault: what it changes.
+_SETTINGS: Mapping[str, Callable[[random.Random], dict[str, Any]]] = {
+    "reconfigure": _worker_settings, "revise": _stream_settings, "full": _full_topics,
+}  # fmt: skip

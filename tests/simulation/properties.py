@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from prequential.configuration.settings.model import Config
 from prequential.offline.replay.from_topics import replay_topics
-from prequential.runtime.worker.journal import decode_entry
+from prequential.runtime.worker.journal import Lost, decode_entry
 from prequential.topics.encoding import encode
 from prequential.topics.outputs import ALL_PARTITIONS, Alarm, Encoded, Incident
 from prequential.topics.partitioning import partition_of
@@ -48,7 +50,12 @@ def check(world: World) -> None:
     _journal_counts(world)
     _ingested_once(world)
     _in_order_of_time(world)
-    _as_replayed(world, published)
+    if (losses := list(_accepted_losses(world))) or world.removed:
+        _losses_are_said(world, losses)
+    if world.revisions:
+        _as_replayed_before(world, published)
+    elif not losses:
+        _as_replayed(world, published)
 
 
 def _broken(why: str) -> Exception:
@@ -70,7 +77,13 @@ def _nothing_failed(world: World) -> None:
         is_right |= (line.who, line.text) in world.true_findings
         if line.text.startswith("warning: looks wrong") and not is_right:
             raise _broken(f"{line.who} finds a mistake where there is none: {line.text}")
-    is_damaged = any(fault.kind == "damage" for fault in world.plan.faults)
+    kinds = {fault.kind for fault in world.plan.faults}
+    is_damaged = bool(kinds & {"damage", "format"})
+    is_refused = any("the snapshot has format" in refusal for refusal in world.refusals)
+    if is_refused != bool(world.former_formats) and not (world.former_formats and kinds & {"damage"}):
+        raise _broken(
+            f"{world.former_formats} snapshots had an earlier format, and workers say {world.refusals}"
+        )
     for refusal in world.refusals:
         if "--rebuild" in refusal and not is_damaged:
             raise _broken(f"a worker refuses a snapshot that nobody has damaged: {refusal}")
@@ -138,6 +151,50 @@ def _ingested_once(world: World) -> None:
         )
 
 
+def _accepted_losses(world: World) -> Iterator[tuple[int, Lost]]:
+    """The losses in the journals, with their shards."""
+    for partition in range(world.config.kafka.partitions):
+        for entry in world.journal(partition):
+            if isinstance(entry.note, Lost):
+                yield partition, entry.note
+
+
+def _losses_are_said(world: World, losses: list[tuple[int, Lost]]) -> None:
+    """Shards halt only where records that they need are gone; then they say it, and so do messages."""
+    halted = {
+        int(line.text.partition("shard ")[2].split()[0])
+        for line in world.story.lines
+        if line.text.startswith("error: shard") and " halted: retention deleted records" in line.text
+    }
+    lost = {partition for partition, _ in losses}
+    if not halted == lost <= world.removed:
+        raise _broken(f"shards {halted} have halted, {lost} have losses, {world.removed} lack records")
+    for partition, loss in losses:
+        said = sum(loss.missing[:3]) + loss.missing[4]
+        gone = sum(end - start for start, end in zip(loss.start, loss.begins))
+        if said != gone:
+            raise _broken(f"shard {partition} says {loss.missing}, and lacks {gone} records: {loss}")
+    messages = [json.loads(entry.record.value) for _, entry in _committed(world, METRICS)]
+    newest = {message["partition"]: message for message in messages}
+    for partition, loss in losses:
+        if partition not in newest or newest[partition]["ts"] <= _time_of(world, partition, loss):
+            continue  # nothing has come since
+        counts = newest[partition]["counts"]
+        # Of what is gone, outputs may be published: messages count the rest.
+        if any(loss.missing[:4]) and not (counts.get("lost_records") or counts.get("lost_journal_entries")):
+            raise _broken(f"messages of shard {partition} don't say what is lost: {counts}")
+
+
+def _time_of(world: World, partition: int, loss: Lost) -> int:
+    """The brokers' time (ms) at which a loss was written into the journal."""
+    log = world.cluster.topics[world.config.kafka.topic(JOURNAL)][partition]
+    return next(
+        entry.time
+        for entry in log.read(0, log.end, committed=True)
+        if entry.record is not None and decode_entry(entry.record.value or b"").note == loss
+    )
+
+
 def _in_order_of_time(world: World) -> None:
     """Without faults, each shard takes its records in the order of time."""
     if {fault.kind for fault in world.plan.faults} - {"compact"} or world.plan.has_poison:
@@ -159,10 +216,15 @@ def _journal_counts(world: World) -> None:
             raise _broken(f"journal {partition}: its entries have the numbers {own}")
 
 
-def _as_replayed(world: World, published: Counter[tuple[str, int, bytes]]) -> None:
-    """What was published is what a replay makes of the topics, and each label counts once."""
-    replayed: Counter[tuple[str, int, bytes]] = Counter()
-    letters: Counter[tuple[int, int, int]] = Counter()
+class Replayed(NamedTuple):
+    """What a replay makes of the topics: messages by topic, partition and content; and dead letters."""
+
+    messages: Counter[tuple[str, int, bytes]]
+    letters: Counter[tuple[int, int, int]]
+
+
+def _replay(world: World, config: Config) -> Replayed:
+    replayed = Replayed(Counter(), Counter())
     partitions = world.config.kafka.partitions
 
     def put(output: Any) -> None:
@@ -176,13 +238,43 @@ def _as_replayed(world: World, published: Counter[tuple[str, int, bytes]]) -> No
         partition = message["partition"]
         if partition == ALL_PARTITIONS:
             partition = partition_of(message["stream"], partitions)
-        replayed[topic, partition, value] += 1
+        replayed.messages[topic, partition, value] += 1
 
     def dead(letter: Any, partition: int, *_: Any) -> None:
-        letters[partition, letter.kind, letter.offset] += 1
+        replayed.letters[partition, letter.kind, letter.offset] += 1
 
     with Progress(disable=True) as progress:
-        world.run_thread(lambda: replay_topics(world.config, put, dead, progress))
+        world.run_thread(lambda: replay_topics(config, put, dead, progress))
+    return replayed
+
+
+def _as_replayed_before(world: World, published: Counter[tuple[str, int, bytes]]) -> None:
+    """What was published by the first settings is as replayed by them, and labels count once later."""
+    first = world.plan.config
+    replayed = _replay(world, first)
+    outcomes: dict[tuple[str, str], int] = {}
+    for key in published:
+        topic, partition, value = key
+        message = json.loads(value)
+        stream = message["stream"]
+        digests = [config.stream(stream).digest for config in (first, *world.revisions)]
+        if message.get("config") == digests[0] not in digests[1:] and not replayed.messages[key]:
+            raise _broken(
+                f"{topic}/{partition}: published by the first settings, and not by a replay: {value[:400]!r}"
+            )
+        if topic == METRICS and message["segment"] is None and message["stage"] == "final":
+            model = stream, message["model"]
+            outcomes[model] = max(outcomes.get(model, 0), message["outcomes"])
+    for model, count in outcomes.items():
+        if count > world.plan.outcomes.get(model, 0):
+            raise _broken(f"{model} has {count} outcomes: expected {world.plan.outcomes.get(model, 0)}")
+    _letters_are(world, replayed)
+
+
+def _as_replayed(world: World, published: Counter[tuple[str, int, bytes]]) -> None:
+    """What was published is what a replay makes of the topics, and each label counts once."""
+    result = _replay(world, world.config)
+    replayed = result.messages
     missing = published - replayed
     if missing:
         topic, partition, value = next(iter(missing))
@@ -191,15 +283,19 @@ def _as_replayed(world: World, published: Counter[tuple[str, int, bytes]]) -> No
             f"the first: {value[:400]!r}"
         )
     _nothing_is_missing(replayed - published, published)
-    published_letters: Counter[tuple[int, int, int]] = Counter()
+    _letters_are(world, result)
+    _labels_count_once(world, replayed, len(result.letters) - world.plan.has_poison)
+
+
+def _letters_are(world: World, replayed: Replayed) -> None:
+    """Each invalid record is published once as a dead letter."""
+    letters: Counter[Any] = Counter()
     for _, entry in _committed(world, DEAD_LETTERS):
-        headers = dict(entry.record.headers)
-        published_letters[tuple(headers.values())] += 1  # type: ignore[index]
-    if any(times > 1 for times in published_letters.values()):
-        raise _broken(f"a dead letter was published twice: {published_letters.most_common(1)}")
-    if len(published_letters) != len(letters):
-        raise _broken(f"{len(published_letters)} dead letters were published, a replay makes {len(letters)}")
-    _labels_count_once(world, replayed, len(letters) - world.plan.has_poison)
+        letters[tuple(dict(entry.record.headers).values())] += 1
+    if any(times > 1 for times in letters.values()):
+        raise _broken(f"a dead letter was published twice: {letters.most_common(1)}")
+    if len(letters) != len(replayed.letters):
+        raise _broken(f"{len(letters)} dead letters were published, a replay makes {len(replayed.letters)}")
 
 
 def _nothing_is_missing(
@@ -259,11 +355,17 @@ def _labels_count_once(world: World, replayed: Counter[tuple[str, int, bytes]], 
         is_gentle = {fault.kind for fault in world.plan.faults} <= _GENTLE
         # A prediction that comes after all of its instance was forgotten waits for another label.
         fewer = rejected + (0 if is_gentle else missing[stream, model])
+        if world.removed:  # before any worker had seen them
+            fewer = expected
         if not expected - fewer <= count <= expected:
             raise _broken(
                 f"{stream}/{model} has {count} outcomes ({stage}), and {missing[stream, model]} predictions "
                 f"that came late or wait: expected {expected}"
             )
-    silent = {key for key, count in world.plan.outcomes.items() if count} - {key[:2] for key in outcomes}
+    silent = (
+        set()
+        if world.removed
+        else {key for key, count in world.plan.outcomes.items() if count} - {key[:2] for key in outcomes}
+    )
     if silent:
         raise _broken(f"no messages about {sorted(silent)}")

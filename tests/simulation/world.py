@@ -15,6 +15,7 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -26,7 +27,7 @@ from prequential.runtime.worker import findings
 from prequential.runtime.worker.growing import grow
 from prequential.runtime.worker.journal import JournalEntry, decode_entry
 from prequential.runtime.worker.recovery import GENERATION
-from prequential.runtime.worker.snapshots import MANIFEST_KEY, Manifest, chunk_key
+from prequential.runtime.worker.snapshots import FORMAT, MANIFEST_KEY, Manifest, chunk_key
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS, topic_specs
@@ -35,7 +36,7 @@ from tests.simulation import clients, machine
 from tests.simulation.broker import Cluster, Partition, Record
 from tests.simulation.loop import Process, SimulatedLoop, Stalled, current_process
 from tests.simulation.mistakes import MistakeWatch
-from tests.simulation.network import Network
+from tests.simulation.network import Network, Strike
 from tests.simulation.plan import INGESTS, SOURCE, SOURCE_PARTITIONS, Fault, Plan, Send, plan_of
 from tests.simulation.story import Story
 
@@ -57,6 +58,13 @@ _COMPACTED = 0.3
 
 #: Simulated seconds between two looks of the supervisor, and of whoever waits for the workers.
 _LOOK_SECONDS = 0.25
+
+
+@cache
+def _keep_what_is_there() -> None:
+    """Take all objects of this process but those of worlds from the collector of cyclic garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 class Broken(AssertionError):
@@ -104,16 +112,23 @@ class SimulatedProgram:
         return self.process.is_alive
 
 
-def _newest_chunks(log: Partition) -> list[int]:
-    """Where the chunks of a shard's newest snapshot are among the entries of its topic."""
+def newest_manifest(log: Partition) -> Manifest | None:
+    """The manifest of a shard's newest snapshot."""
     manifests = [
         entry.record.value
         for entry in log.read(0, log.stable_end, committed=True)
-        if entry.record is not None and entry.record.key == MANIFEST_KEY and entry.record.value is not None
+        if entry.record is not None and entry.record.key == MANIFEST_KEY
     ]
-    if not manifests:
+    if not manifests or manifests[-1] is None:
+        return None
+    return msgspec.msgpack.decode(manifests[-1], type=Manifest)
+
+
+def _newest_chunks(log: Partition) -> list[int]:
+    """Where the chunks of a shard's newest snapshot are among the entries of its topic."""
+    newest = newest_manifest(log)
+    if newest is None:
         return []
-    newest = msgspec.msgpack.decode(manifests[-1], type=Manifest)
     keys = {chunk_key(newest.generation, number) for number in range(newest.chunks)}
     places = {
         entry.record.key: index
@@ -150,6 +165,12 @@ class World:
         self.mistake = None if self.plan.mistake is None else MistakeWatch(self, self.plan.mistake)
         #: Findings that were true when workers logged them.
         self.true_findings: set[tuple[str, str]] = set()
+        #: How many snapshots were given an earlier format.
+        self.former_formats = 0
+        #: Configurations since then that evaluate something else.
+        self.revisions: list[Config] = []
+        #: Shards whose inputs have lost records that they may need.
+        self.removed: set[int] = set()
         #: Whether nobody writes to the inputs for now.
         self.is_quiet = False
         self._operating = asyncio.Lock()
@@ -176,6 +197,8 @@ class World:
         """Live through the world, and check its properties."""
         from tests.simulation import properties
 
+        _keep_what_is_there()
+        gc.collect()  # earlier worlds: threads and processes refer to each other
         clients.surroundings.append(clients.Surroundings(self.cluster, self.network))
         try:
             with machine.simulated(self._told):
@@ -249,6 +272,9 @@ class World:
         probe.cancel()
         await self._stop()
         await self._decided()
+        for logs in self.cluster.topics.values():
+            for log in logs:
+                log.bring_back()
 
     async def _forget_mistake(self) -> None:
         """Wait until findings can't be about the mistake any more: then there are none."""
@@ -379,9 +405,10 @@ class World:
             self._arm(fault, worker.process, worker.process.end)
 
     def _arm(self, fault: Fault, process: Process, strike: Callable[[], None]) -> None:
-        """Strike a process at once, or within one of its next requests."""
+        """Strike a process at once, or within one of its next requests (of one kind)."""
         if fault.strength:
-            self.network.armed[process] = int(fault.strength) - 1, strike
+            kind = fault.settings.get("within")
+            self.network.armed[process] = Strike(int(fault.strength) - 1, kind, strike)
         else:
             strike()
 
@@ -451,6 +478,12 @@ class World:
         """The topic of snapshots is compacted."""
         self._compact_snapshots()
 
+    async def _full(self, fault: Fault) -> None:
+        """The disks with some topics are full."""
+        topics = {self.config.kafka.topic(name) for name in fault.settings["topics"]}
+        self.cluster.full |= topics
+        self.loop.call_outside(self.cluster.full.difference_update, topics, delay=fault.seconds)
+
     async def _damage(self, fault: Fault) -> None:
         """All workers die, and a bit of a newest snapshot changes; an operator does what they ask for."""
         for worker in self.workers.values():
@@ -467,6 +500,83 @@ class World:
             value[self.random.randrange(len(value))] ^= 1 << self.random.randrange(8)
             log.entries[index] = entry._replace(record=entry.record._replace(value=bytes(value)))
 
+    async def _format(self, fault: Fault) -> None:
+        """Workers of an earlier version, whose snapshots have an earlier format, are replaced by these."""
+        async with self._operating:
+            self.is_supervised = False
+            await self._stop(checks=False)
+            for log in self.cluster.topics[self.config.kafka.topic(SNAPSHOTS)]:
+                self._give_format(log, FORMAT - 1)
+            self.is_supervised = True
+
+    def _give_format(self, log: Partition, number: int) -> None:
+        """Have the newest manifest of a shard say that its snapshot has another format."""
+        manifest = newest_manifest(log)
+        if manifest is not None:
+            index = max(
+                index
+                for index, entry in enumerate(log.entries)
+                if entry.record is not None
+                and entry.record.key == MANIFEST_KEY
+                and entry.transaction not in log.aborted
+            )
+            entry = log.entries[index]
+            assert entry.record is not None
+            manifest.format = number
+            value = msgspec.msgpack.encode(manifest)
+            log.entries[index] = entry._replace(record=entry.record._replace(value=value))
+            self.former_formats += 1
+
+    async def _retention(self, fault: Fault) -> None:
+        """Retention removes what a shard has in its snapshot; or, while workers are away, all of an input.
+
+        The latter, with strength, may be records that the shard needs. Then an operator accepts the loss.
+        """
+        partition = self.random.randrange(self.config.kafka.partitions)
+        if not fault.strength:
+            self._remove_what_is_done(partition)
+            return
+        async with self._operating:
+            self.is_supervised = False
+            for worker in self.workers.values():
+                worker.process.end()
+            await asyncio.sleep(1.0)
+            log = self.random.choice(self._inputs(partition))
+            log.truncate(log.stable_end)
+            if not any(entry.vectors for entry in self.journal(partition)):
+                log.removed.clear()  # as if nobody had ever sent them: no worker has seen them
+            self.story.tell(f"{log.topic}/{log.number} begins at offset {log.start}")
+            self.removed.add(partition)
+            self.is_supervised = True
+
+    def _remove_what_is_done(self, partition: int) -> None:
+        manifests = [
+            entry.record.value
+            for log in [self.cluster.topics[self.config.kafka.topic(SNAPSHOTS)][partition]]
+            for entry in log.read(0, log.stable_end, committed=True)
+            if entry.record is not None
+            and entry.record.key == MANIFEST_KEY
+            and entry.record.value is not None
+        ]
+        if manifests:
+            manifest = msgspec.msgpack.decode(manifests[-1], type=Manifest)
+            for log, offset in zip(self._inputs(partition), manifest.vector):
+                log.truncate(offset)
+            journal = self.cluster.topics[self.config.kafka.topic(JOURNAL)][partition]
+            journal.truncate(manifest.journal_offset)
+
+    async def _revise(self, fault: Fault) -> None:
+        """All workers stop, and start with other settings of streams."""
+        async with self._operating:
+            self.is_supervised = False
+            await self._stop(checks=False)
+            changes = dict(fault.settings)
+            streams = {name: replace(stream, **changes) for name, stream in self.config.streams.items()}
+            defaults = replace(self.config.defaults, **changes)
+            self.config = replace(self.config, defaults=defaults, streams=streams)
+            self.revisions.append(self.config)
+            self.is_supervised = True
+
     async def _operate(self) -> None:
         """Start all workers with `--rebuild` if one of them has asked for it."""
         while True:
@@ -475,6 +585,20 @@ class World:
                 self.is_asked = False
                 self.story.tell("starts all workers with --rebuild", "operator")
                 await self._rebuild(Fault(0.0, "rebuild", seconds=2.0))
+            if self.removed and not self.config.worker.accept_loss and any(
+                runner.halted for partition in self.removed for runner in self.holders(partition)
+            ):  # fmt: skip
+                await self._accept_loss()
+
+    async def _accept_loss(self) -> None:
+        """Start all workers with the decision to go on without the lost records."""
+        async with self._operating:
+            self.story.tell(f"starts all workers with accept_loss: {sorted(self.removed)}", "operator")
+            self.is_supervised = False
+            await self._stop(checks=False)
+            partitions = tuple(range(self.config.kafka.partitions))
+            self.config = replace(self.config, worker=replace(self.config.worker, accept_loss=partitions))
+            self.is_supervised = True
 
     async def _reconfigure(self, fault: Fault) -> None:
         """Settings that change no result, for workers that start from now on."""
@@ -523,7 +647,7 @@ class World:
                 ends.append(error)
 
         if kills:
-            self.network.armed[process] = 6 * kills, process.end
+            self.network.armed[process] = Strike(6 * kills, None, process.end)
         process.start_thread(main)
         while process.is_alive and not ends:
             await asyncio.sleep(_LOOK_SECONDS)
@@ -544,6 +668,7 @@ class World:
         self.story.tell("all faults have ended")
         self.network.slowness, self.network.loss, self.network.lateness = 1.0, 0.0, 0.3
         self.network.cut.clear()
+        self.cluster.full.clear()
         self.network.armed.clear()
         self.cluster.marker_delay = lambda: self.loop.random.random() * 0.01
         for worker in self.workers.values():
@@ -646,13 +771,3 @@ class World:
         for worker in alive:
             if checks and worker.process.status != 0:
                 raise Broken(f"{worker.process.name} has stopped with status {worker.process.status}")
-
-
-def run(seed: int, change: Callable[[Plan], Plan] = lambda plan: plan) -> World:
-    """Live through the world of a seed."""
-    world = World(seed, change)
-    gc.disable()
-    try:
-        return world.run()
-    finally:
-        gc.enable()
