@@ -28,6 +28,7 @@ from typing import Any
 from prequential.cli.worker import quiet_collector
 from prequential.configuration.settings.model import Config
 from prequential.engine.shard import Shard
+from prequential.runtime import program
 from prequential.runtime.compilation import compile_loops
 
 from tests.bench.cases import CASES
@@ -142,6 +143,7 @@ def main() -> None:
     parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
+        program.map_large_blocks()
         quiet_collector()
         print(json.dumps(measure(**json.loads(args.one))))
         return
