@@ -46,7 +46,8 @@ demo: $(DEMO)/.ready ## broker, page, worker, and a stream with a drift; ARGS="-
 
 test: $(TEST)/.ready ## before a change goes in: lint, types, doctests, all tests with small worlds; its last lines name the brokers
 	$(MAKE) --no-print-directory -j 2 lint examples imported
-	LOOPS_READY=1 $(TEST)/bin/python -m pytest -n 4 --dist loadfile $(ARGS) $(MAYBE_NONE)
+	$(if $(ARGS),,PAGES_PASSED=$(TEST)/pages-passed) LOOPS_READY=1 \
+	  $(TEST)/bin/python -m pytest -n 4 --dist loadfile $(ARGS) $(MAYBE_NONE)
 
 loops: $(TEST)/.ready
 	$(LOOPS)

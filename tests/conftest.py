@@ -27,7 +27,7 @@ from prequential.topics.admin import create  # noqa: E402
 from prequential.topics.clients import KafkaConfig  # noqa: E402
 from prequential.topics.specs import topic_specs  # noqa: E402
 
-from tests import browser  # noqa: E402
+from tests import browser, pages  # noqa: E402
 from tests.brokers import SHORT_LIVED, Broker, JavaBroker, launch, used  # noqa: E402
 from tests.loops import EVERYTHING  # noqa: E402
 from tests.nightly import NIGHTLY, scaled  # noqa: E402
@@ -46,6 +46,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
 JavaBroker.options = SHORT_LIVED
+
+#: The digest of the pages' sources at the beginning of the run.
+_PAGES = pytest.StashKey[str]()
 
 #: The broker that this process has of its run.
 _SHARED = pytest.StashKey[SharedBroker]()
@@ -162,11 +165,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for broker in {"kafka", "embedded"}.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(broker)
     left_out = [] if NIGHTLY else [item for item in items if item.get_closest_marker("nightly")]
+    if not NIGHTLY and pages.have_passed():
+        left_out += filter(_needs_browser_only, items)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
+        items[:] = [item for item in items if item not in set(left_out)]
     if "PYTEST_XDIST_WORKER" in os.environ:
         _put_in_turn(items)
+
+
+def _needs_browser_only(item: pytest.Item) -> bool:
+    """Whether a test tries pages in a browser, without a worker on a broker behind them."""
+    has_broker = any(item.get_closest_marker(mark) for mark in ("kafka", "embedded"))
+    return "chromium" in getattr(item, "fixturenames", ()) and not has_broker
 
 
 #: Files that take longest, of each kind (see `_put_in_turn`).
@@ -213,6 +224,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
     `make test` has done so, and says that they needn't be looked for.
     """
+    if pages.stamp() is not None:
+        session.config.stash[_PAGES] = pages.digest()
     if _is_parallel(session.config) and "LOOPS_READY" not in os.environ:
         compile_loops(print, EVERYTHING)
 
@@ -244,6 +257,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["used"] = {"broker": used(), "browser": list(browser.seen)}
+    elif session.exitstatus == pytest.ExitCode.OK and (browser.seen or _of_others["browser"]):
+        pages.note_passed(session.config.stash.get(_PAGES, ""))
     if _SHARED in session.config.stash:
         # Not within a test, whose time is limited: others may still use it.
         session.config.stash[_SHARED].stop()
@@ -263,5 +278,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
     brokers = {**dict.fromkeys(used()), **_of_others["broker"]}
     for name in brokers or ["none was needed, or none could be had"]:
         terminalreporter.write_line(f"broker: {name}")
+    if pages.have_passed():
+        terminalreporter.write_line("browser: the pages are as they were when they passed in it")
     for name in {**dict.fromkeys(browser.seen), **_of_others["browser"]}:
         terminalreporter.write_line(f"browser: {name}")
