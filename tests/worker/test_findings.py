@@ -81,6 +81,28 @@ def shards() -> Shards:
     return Shards(Config())
 
 
+def labels(count: int, first: int = 0, prefix: str = "") -> list[dict[str, Any]]:
+    """Labels a minute after their predictions, perhaps with other ids."""
+    return [
+        {**row, "instance_id": f"{prefix}{row['instance_id']}", "ts": row["ts"] + 60_000}
+        for row in rows(count, first, y_true="a")
+    ]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_labels_that_were_waiting_before_are_not_among_the_new_ones(shards: Shards, ends: bool) -> None:
+    """Their ids were wrong; a successor sees right ones, also when the horizon of the former `ends`."""
+    shards.feed(PREDICTIONS, predictions(200))
+    shards.feed(LABELS, labels(200, prefix="x"))
+    assert "have met no prediction" in shards.look()[0] or "none of 200 labels" in shards.look()[0]
+    shards.runner.restored = streams_of(shards.shard)
+    shards.findings = Findings(Config())
+    first = 30 * DAY // 1_000 if ends else 200
+    shards.feed(PREDICTIONS, predictions(150, first))
+    shards.feed(LABELS, labels(150, first))
+    assert shards.look() == []
+
+
 def test_a_finding_is_logged_once(shards: Shards, caplog: pytest.LogCaptureFixture) -> None:
     shards.feed(PREDICTIONS, predictions(200))
     assert shards.look() == []

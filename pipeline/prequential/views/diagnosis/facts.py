@@ -78,10 +78,16 @@ def read_by(shard: Shard) -> tuple[int, int, int]:
 
 
 def since(now: StreamFacts, before: StreamFacts | None) -> StreamFacts:
-    """Return the facts of a stream with counts since earlier facts; None: since its beginning."""
+    """Return the facts of a stream with counts since earlier facts; None: since its beginning.
+
+    Labels that were waiting before may meet predictions, or lose their horizon, later. So fewer may be
+    waiting than before: `waiting_labels` is negative then, and makes up for earlier labels in `unmatched`.
+    """
     if before is None:
         return now
-    counts = ("matched", "late_predictions", "late_labels", "unmatched", "after_settle")
+    counts = (
+        "matched", "late_predictions", "late_labels", "unmatched", "waiting_labels", "after_settle",
+    )  # fmt: skip
     earlier_numbers = {
         (odd_records.oddity, odd_records.kind): odd_records.number for odd_records in before.odd
     }

@@ -263,7 +263,7 @@ class StreamFacts:
     sampled: tuple[int, int] = (0, 0)  # of sampled ids: those with a label; of these, with a prediction
     settle: int = 0
     unmatched: int = 0  # labels that had met no prediction when their horizon ended
-    waiting_labels: int = 0
+    waiting_labels: int = 0  # change of their number, in facts since earlier ones
     after_settle: int = 0  # labels of instances that were settled and forgotten
     first_after_settle: str | None = None  # where the first one is
     odd: tuple[OddRecords, ...] = ()  # records whose times are odd

@@ -219,7 +219,7 @@ def never_meet(stream: StreamFacts) -> bool:
 def may_lack_predictions(stream: StreamFacts) -> bool:
     """Return whether enough labels have no prediction to search for an example of ids."""
     without, least = stream.unmatched + stream.waiting_labels, _UNMATCHED * stream.records[LABELS]
-    return bool(stream.records[PREDICTIONS] and without and without >= least)
+    return bool(stream.records[PREDICTIONS] and without > 0 and without >= least)
 
 
 def unmatched_findings(stream: StreamFacts, least: int, refused: Refusal | None = None) -> Iterator[Finding]:
@@ -270,10 +270,10 @@ def _never(stream: StreamFacts) -> Iterator[Finding]:
 def _in_part(stream: StreamFacts, least: int, refused: Refusal | None) -> Iterator[Finding]:
     """Yield why some labels have met no prediction."""
     labels, cause = stream.records[LABELS], stream.cause
-    without = stream.unmatched
+    without = stream.unmatched + min(0, stream.waiting_labels)  # of those that came since then
     if stream.ended or cause is not None:
-        without += stream.waiting_labels
-    if not may_lack_predictions(stream) or not without or without < _UNMATCHED * labels:
+        without = stream.unmatched + stream.waiting_labels
+    if not may_lack_predictions(stream) or without <= 0 or without < _UNMATCHED * labels:
         return
     sentence = f"{without:,} of {labels:,} labels ({100 * without / labels:.0f}%) have met no prediction"
     if cause is not None:
