@@ -154,9 +154,9 @@ class Fetcher:
         #: When the latest fetch of each topic began that left no records and whose records shards have.
         self._read_at = [-inf for _ in INPUTS]
         self._on_their_way = [0 for _ in INPUTS]  # fetches whose batches the shards do not have yet
-        #: High watermarks by (kind, partition), for the lag.
+        #: High watermarks by (kind, partition), for the lag, and when they were read (monotonic seconds).
         self.ends: dict[tuple[int, int], int] = {}
-        self._ends_at = 0.0
+        self.ends_at = 0.0
 
     def _new_member(self) -> Consumer:
         """Make a client for the group, which has not joined it."""
@@ -267,8 +267,8 @@ class Fetcher:
         """Handle the group's events, then return the topics to read now."""
         self._serve_group(now)
         self._progress.commit_if_due(self._member, now)
-        if now - self._ends_at > _LAG_SECONDS:
-            self._ends_at = now
+        if now - self.ends_at > _LAG_SECONDS:
+            self.ends_at = now
             self._look_at_ends()
         return self._wanted_kinds(now)
 

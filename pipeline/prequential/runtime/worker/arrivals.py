@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Sequence
+from math import inf
+from time import monotonic
 
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
 from prequential.runtime.worker.open_transactions import OpenTransaction
@@ -27,6 +29,7 @@ class Arrivals:
         self.open_transactions = [OpenTransaction(f"{topic}/{partition}") for topic in topics]
         #: By topic, the offset at which its partition ended when it was last read to its end.
         self.ends: list[int | None] = [None] * len(INPUTS)
+        self._ended_at = [-inf] * len(INPUTS)  # when it was first read to this end (monotonic seconds)
         #: By topic that others may wait for: arrival and record times of the records of all topics.
         self._came: list[deque[tuple[float, int]]] = [deque() for _ in INPUTS]
         #: By topic: largest record time that had arrived a grace period before the topic was last read.
@@ -39,7 +42,8 @@ class Arrivals:
 
     def reach(self, kind: int, end: int) -> None:
         """Note that a topic was read to its end."""
-        self.ends[kind] = end
+        if end != self.ends[kind]:
+            self.ends[kind], self._ended_at[kind] = end, monotonic()
 
     @property
     def known_ends(self) -> list[int] | None:
@@ -71,7 +75,10 @@ class Arrivals:
         """Note where each topic ends for readers of committed records, and for readers of all records."""
         for kind, (end, offset) in enumerate(zip(self.ends, added)):
             read = None if end is None or offset > end else end
-            self.open_transactions[kind].look(read, self._fetcher.ends.get((kind, self._partition)))
+            self.open_transactions[kind].look(
+                read, self._fetcher.ends.get((kind, self._partition)),
+                is_fresh=self._fetcher.ends_at > self._ended_at[kind],
+            )  # fmt: skip
 
     @property
     def grace_ends_at(self) -> float | None:

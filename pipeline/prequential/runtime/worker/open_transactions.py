@@ -60,15 +60,16 @@ class OpenTransaction:
         )  # as `_since`, and goes on when readers get to another open transaction
         self._logged = 0.0  # the age in the latest log line
 
-    def look(self, end: int | None, high: int | None) -> None:
+    def look(self, end: int | None, high: int | None, *, is_fresh: bool = True) -> None:
         """Note where the partition ends for readers of committed records, and for readers of all records.
 
-        `end` is None unless the partition was read to its end.
+        `end` is None unless the partition was read to its end. `is_fresh` is false if `high` is from before
+        then, so that the partition may end later.
         """
         if end is not None and high is not None:
             if high > end:
                 self._withheld_since = min(self._withheld_since, self._clock())
-            elif high == end:  # otherwise `high` is older than `end`, and says nothing about it
+            elif is_fresh:
                 self._withheld_since = math.inf
         if end is None or high is None or high <= end:
             if self._logged:
