@@ -43,7 +43,7 @@ def why_it_fails(seed: int) -> tuple[int, str | None]:
 def many(first: int, count: int, processes: int) -> int:
     """Live through many worlds, and print those that fail."""
     began, failed = time.monotonic(), 0
-    with multiprocessing.Pool(processes) as pool:
+    with multiprocessing.Pool(processes, maxtasksperchild=20) as pool:
         for seed, why in pool.imap_unordered(why_it_fails, range(first, first + count), chunksize=10):
             if why is not None:
                 failed += 1

@@ -161,7 +161,7 @@ class Member:
 
 
 class Group:
-    """A consumer group of the classic protocol, and its committed offsets.
+    """A consumer group of the classic protocol, eager or cooperative, and its committed offsets.
 
     Clients have `group_member_is_alive`, `group_rebalances`, `group_assigns` and `group_expels`.
     """
@@ -172,6 +172,8 @@ class Group:
         self.members: dict[str, Member] = {}
         self._is_stable = True
         self.offsets: dict[Place, tuple[int, str]] = {}
+        #: The first offset that was ever committed, by place.
+        self.first: dict[Place, int] = {}
         #: Open transactions by place that change its offset.
         self.unstable: dict[Place, set[Transaction]] = {}
         self._is_watched = False
@@ -235,10 +237,13 @@ class Group:
 
     def _assign(self) -> None:
         members = sorted(self.members.items())
-        for _, member in members:
-            member.assignment = []
         topics = sorted({topic for _, member in members for topic in member.topics})
         places = [(topic, number) for topic in topics for number in range(self._cluster.count(topic))]
+        if members and members[0][1].client.is_cooperative:
+            _divide_again([member for _, member in members], places)
+            return
+        for _, member in members:
+            member.assignment = []
         if members and members[0][1].client.assigns_by_range:
             for topic in topics:
                 whole, rest = divmod(self._cluster.count(topic), len(members))
@@ -279,7 +284,28 @@ class Group:
         if code := self.check(member_id, generation):
             return code
         self.offsets.update(offsets)
+        for place, (offset, _) in offsets.items():
+            self.first.setdefault(place, offset)
         return 0
+
+
+def _divide_again(members: Sequence[Member], places: Sequence[Place]) -> None:
+    """Divide partitions evenly, and move as few as possible.
+
+    A partition that moves has no owner until the next rebalance, which its former owner asks for.
+    """
+    base, more = divmod(len(places), len(members))
+    owned = {place for member in members for place in member.assignment}
+    free = [place for place in places if place not in owned]
+    wanted = []
+    for member in sorted(members, key=lambda member: -len(member.assignment)):
+        quota = base + (more > 0 and (len(member.assignment) > base or more > len(wanted)))
+        more -= quota > base
+        member.assignment = [place for place in member.assignment if place in places][:quota]
+        wanted.append((member, quota))
+    for member, quota in wanted:
+        while free and len(member.assignment) < quota:
+            member.assignment.append(free.pop())
 
 
 class Cluster:

@@ -367,7 +367,7 @@ class Consumer(Client):
         self._heartbeat = int(settings.get("heartbeat.interval.ms", 3_000)) / 1000
         strategy = settings.get("partition.assignment.strategy", "range,roundrobin")
         self.assigns_by_range = strategy.startswith("range")
-        self._is_cooperative = strategy.startswith("cooperative")
+        self.is_cooperative = strategy.startswith("cooperative")
         self._topics: list[str] = []
         self._callbacks: dict[str, Any] = {}
         self._member_id = ""
@@ -557,7 +557,7 @@ class Consumer(Client):
             self._join()
         elif self._is_rebalancing:
             self._assigned = None
-            if not self._is_cooperative:
+            if not self.is_cooperative:
                 self._give_up("revoke")
             self._join()
         if self._assigned is not None and not self._is_rebalancing:
@@ -575,19 +575,20 @@ class Consumer(Client):
                 self._readings.pop(place, None)
 
     def _take(self, places: list[Place]) -> None:
-        if self._is_cooperative:
+        if self.is_cooperative:
             before = self._owned or []
             gone = [place for place in before if place not in places]
             if gone:
                 self._callbacks["revoke"](self, [TopicPartition(*place) for place in gone])
                 self.incremental_unassign([TopicPartition(*place) for place in gone])
+                self._join()  # so that others get them
             places, new = list(places), [place for place in places if place not in before]
             self._owned = places
         else:
             self._owned = new = list(places)
         before_call = dict(self._readings)
         self._callbacks["assign"](self, [TopicPartition(*place) for place in new])
-        if self._is_cooperative:
+        if self.is_cooperative:
             for place in new:
                 if place not in self._readings:
                     self._readings[place] = _Reading(OFFSET_INVALID)

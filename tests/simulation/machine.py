@@ -35,6 +35,7 @@ from prequential.runtime import program
 from prequential.runtime.ingest import app as ingest_app
 from prequential.runtime.kafka import librdkafka, partition_queues, process, readers, rejected, transport
 from prequential.runtime.notifying import app as notify_app
+from prequential.runtime.notifying import posting
 from prequential.runtime.worker import (
     app as worker_app,
 )
@@ -56,6 +57,7 @@ from prequential.web.http import Endpoint
 
 from tests.simulation import clients
 from tests.simulation.loop import Event, Executor, Killed, current_process, running_loop
+from tests.simulation.webhook import SimulatedPoster
 
 _EVERY_MODULE = _every_module, notify_app, ingest_app, from_topics, runner
 
@@ -271,6 +273,7 @@ _REPLACED: dict[int, Any] = {
         (transport.batch_app, App),
         (kafka_clients.release_clients, release),
         (Endpoint, QuietEndpoint),
+        (posting.Poster, SimulatedPoster),
         (uuid.uuid4, lambda: uuid.UUID(int=running_loop().random.getrandbits(128))),
         (random.random, lambda: running_loop().random.random()),
     )

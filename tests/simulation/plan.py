@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config, SourceConfig, WorkerConfig
+from prequential.configuration.settings.notifications import NOTIFIED, NotifyConfig
 from prequential.configuration.settings.streams import BY_INSTANCE, DetectorConfig, StreamConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.partitioning import key_of
@@ -67,10 +68,14 @@ class Plan:
     workers: int
     #: Processes of `ingest`, which then writes the labels.
     ingests: int
+    #: Processes of `notify`.
+    notifiers: int
     sends: Sequence[Send]
     faults: Sequence[Fault]
     shuffles: bool = True
     is_static: bool = False
+    #: Share of requests that the webhook of `notify` refuses, or whose answer is lost.
+    webhook_loss: float = 0.0
     #: Whether a record is among them at which workers die.
     has_poison: bool = False
     #: Longest time by which the answer to a fetch comes later than those of others, in seconds.
@@ -117,7 +122,7 @@ _KINDS = {
 }  # fmt: skip
 
 AIMS = {
-    "anything": Aim(0.4, _KINDS, (0, 1, 2, 3, 4, 6)),
+    "anything": Aim(0.38, _KINDS, (0, 1, 2, 3, 4, 6)),
     # Members of the group of `ingest` lose partitions while a transaction is under way.
     "group": Aim(
         0.1, {"pause": 8, "markers": 4, "kill": 3, "terminate": 3, "lose": 2, "cut": 3}, (2, 3, 4), (2,),
@@ -141,7 +146,7 @@ AIMS = {
     ),
     # Records go that workers have done with, or also some that they need.
     "retention": Aim(
-        0.05, {"retention": 6, "kill": 3, "compact": 1, "terminate": 1, "lose": 1}, (1, 2, 3), (0,),
+        0.07, {"retention": 6, "kill": 4, "slow": 4, "compact": 1, "terminate": 1}, (3, 4, 5), (0,),
         poison=0.0, settings={"snapshot_every": 100},
     ),
     # What is evaluated changes.
@@ -150,7 +155,7 @@ AIMS = {
     "crash": Aim(0.04, {"kill": 1, "terminate": 1}, (0, 1), (0,), poison=1.0),
     # What workers find about the mistakes of a producer, also after they have restored a shard.
     "mistake": Aim(
-        0.06, {"kill": 6, "terminate": 3, "compact": 1}, (0, 1, 2, 3), (0,), quick=0.0, in_transactions=0.0,
+        0.06, {"kill": 6, "terminate": 3, "compact": 1}, (0, 2, 3, 4), (0,), quick=0.0, in_transactions=0.0,
         poison=0.0, settings={"snapshot_every": 100}, has_mistake=True,
     ),
 }  # fmt: skip
@@ -167,24 +172,30 @@ def plan_of(seed: int) -> Plan:
     rng, aim = random.Random(f"plan {seed}"), aim_of(seed)
     partitions, workers = rng.choice([1, 1, 2, 2, 3]), rng.choice(aim.workers)
     stream = _stream(rng)
+    own = random.Random(f"notify {seed}")
+    notifiers = own.choice([1, 2]) if own.random() < 0.1 and not aim.has_mistake else 0
+    if notifiers:
+        stream = replace(stream, detectors=_DETECTORS)
     wide = {_WIDE: replace(stream, key=BY_INSTANCE, emit_outcomes=None)} if rng.random() < 0.2 else {}
     ingests = rng.choice(aim.ingests)
     config = Config(
         kafka=KafkaConfig(partitions=partitions), defaults=stream, streams=wide,
         worker=replace(_worker(rng), **aim.settings), ingest=(_source(),) if ingests else (),
+        notify=NotifyConfig(url="https://webhook.example/", topics=NOTIFIED),
     )  # fmt: skip
     seconds = rng.choice([6.0, 12.0, 20.0])
     streams = [*wide, *(f"s-{number}" for number in range(rng.choice([1, 2, 3])))]
     mistake = None
     if aim.has_mistake:
-        seconds, streams, wide = 20.0, streams[-2:], {}
-        mistake = Mistake(rng.choice(list(KINDS)), streams[-1], rng.choice([8.0, 13.0]))
-    sends, outcomes = _sends(rng, streams, seconds, aim, mistake)
+        seconds, streams, wide = 20.0, streams[-1:], {}
+        mistake = Mistake(rng.choice([LATE, LATE, *KINDS]), streams[-1], rng.choice([6.0, 10.0]))
+    sends, outcomes = _sends(rng, streams, seconds, aim, mistake, degrades=notifiers > 0)
     if ingests:
         sends = [send._replace(topic=SOURCE) if send.topic == "labels" else send for send in sends]
     programs = [*range(workers), *(INGESTS + number for number in range(ingests))]
+    programs += [NOTIFIERS + number for number in range(notifiers)]
     if aim.ingests == (2,):
-        programs = programs[-ingests:]
+        programs = programs[workers:]
     has_poison = rng.random() < aim.poison
     if has_poison:
         instance = rng.choice([POISON, CRASH])
@@ -192,9 +203,10 @@ def plan_of(seed: int) -> Plan:
             [*sends, poison_at(rng.random() * seconds, streams[-1], instance)], key=lambda send: send.time
         )
     return Plan(
-        config, workers, ingests, sends, _faults(rng, programs, seconds, aim), shuffles=rng.random() < 0.7,
-        is_static=rng.random() < 0.2, has_poison=has_poison, jitter=aim.jitter, mistake=mistake,
-        outcomes=outcomes,
+        config, workers, ingests, notifiers, sends, _faults(rng, programs, seconds, aim),
+        shuffles=rng.random() < 0.7, is_static=rng.random() < 0.2, has_poison=has_poison, jitter=aim.jitter,
+        mistake=mistake,
+        webhook_loss=own.choice([0.0, 0.3]), outcomes=outcomes,
     )  # fmt: skip
 
 
@@ -209,6 +221,9 @@ _WIDE = "wide"
 
 #: The topic from which `ingest` takes labels, its partitions, and the number of the first process of it.
 SOURCE, SOURCE_PARTITIONS, INGESTS = "truths", 2, 10
+
+#: The number of the first process of `notify`.
+NOTIFIERS = 20
 
 
 @cache
@@ -258,14 +273,23 @@ def _worker(rng: random.Random) -> WorkerConfig:
 
 
 def _sends(
-    rng: random.Random, streams: Sequence[str], seconds: float, aim: Aim, mistake: Mistake | None
+    rng: random.Random,
+    streams: Sequence[str],
+    seconds: float,
+    aim: Aim,
+    mistake: Mistake | None,
+    *,
+    degrades: bool,
 ) -> tuple[list[Send], dict[tuple[str, str], int]]:
-    """Instances, predictions of two models, and labels; some come twice, some in transactions."""
+    """Instances, predictions of two models, and labels; some come twice, some in transactions.
+
+    If it `degrades`, nearly all predictions are wrong from some time on, so that there are alarms.
+    """
     sends: list[Send] = []
     outcomes: dict[tuple[str, str], int] = {}
     is_quick, in_transactions = rng.random() < aim.quick, rng.random() < aim.in_transactions
     longest = rng.choice(aim.longest)
-    count = rng.choice([10, 20, 40]) if mistake is None else 60
+    count = rng.choice([10, 20, 40]) if mistake is None and not degrades else 60
     bursts = [rng.random() * seconds * 0.7 for _ in range(3)] if rng.random() < 0.4 else []
     for number in range(count):
         stream = rng.choice(streams)
@@ -302,7 +326,8 @@ def _sends(
         has_label = rng.random() < 0.9
         models = [model for model in ("m", "n") if rng.random() < 0.9] or ["m"]
         for model in models:
-            said = truth if rng.random() < 0.7 else "ab".replace(truth, "")
+            is_worse = degrades and begins > seconds * 0.4
+            said = truth if rng.random() < (0.05 if is_worse else 0.7) else "ab".replace(truth, "")
             predicted_at = begins + rng.random() * 0.1
             if kind == LATE:
                 predicted_at += label_at + 0.2 - begins
@@ -359,7 +384,7 @@ def _strength(rng: random.Random, kind: str) -> float:
     if kind == "lose":
         return rng.choice([0.05, 0.3, 0.8])
     if kind == "retention":  # whether workers need what goes
-        return rng.choice([0.0, 1.0])
+        return rng.choice([0.0, 0.0, 1.0])
     if kind == "late":
         return rng.choice([0.1, 0.3])
     if kind == "markers":

@@ -27,6 +27,7 @@ from rich.progress import Progress
 
 from tests.simulation.ordering import first_disorder
 from tests.simulation.plan import SOURCE
+from tests.simulation.webhook import first_missing
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -49,6 +50,8 @@ def check(world: World) -> None:
     _plain_repeats_are_copies(world)
     _journal_counts(world)
     _ingested_once(world)
+    if world.plan.notifiers and (missing := first_missing(world)) is not None:
+        raise _broken(missing)
     _in_order_of_time(world)
     if (losses := list(_accepted_losses(world))) or world.removed:
         _losses_are_said(world, losses)

@@ -33,6 +33,21 @@ Replace = Callable[[Any, str, Any], None]
 
 SAFEGUARDS: dict[str, Callable[[Replace], None]] = {}
 
+#: By safeguard that few worlds need: the aim of the worlds in which it is searched (`AIMS` in `plan.py`).
+SEARCHED_IN = {
+    "checksum": "snapshots",
+    "offsets_of_the_copy": "retention",
+    "attempts_in_the_journal": "crash",
+    "findings_know_what_was_restored": "mistake",
+    "membership_in_transactions": "group",
+    "settled_offsets_of_sources": "group",
+    "entries_of_others": "doubt",
+    "late_requests_are_expected": "doubt",
+    "look_before_sending_again": "doubt",
+    "grace": "order",
+    "open_transactions_hold_back": "order",
+}
+
 
 def _safeguard(function: Callable[[Replace], None]) -> Callable[[Replace], None]:
     SAFEGUARDS[function.__name__.strip("_")] = function

@@ -13,6 +13,7 @@ import asyncio
 import gc
 import random
 import re
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -20,8 +21,11 @@ from typing import Any
 
 import msgspec
 from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.notifications import NOTIFIED
 from prequential.runtime.ingest import app as ingest_app
 from prequential.runtime.ingest.sources import check_topics, translators
+from prequential.runtime.notifying import app as notify_app
+from prequential.runtime.program import Stop
 from prequential.runtime.worker import app as worker_app
 from prequential.runtime.worker import findings
 from prequential.runtime.worker.growing import grow
@@ -37,8 +41,9 @@ from tests.simulation.broker import Cluster, Partition, Record
 from tests.simulation.loop import Process, SimulatedLoop, Stalled, current_process
 from tests.simulation.mistakes import MistakeWatch
 from tests.simulation.network import Network, Strike
-from tests.simulation.plan import INGESTS, SOURCE, SOURCE_PARTITIONS, Fault, Plan, Send, plan_of
+from tests.simulation.plan import INGESTS, NOTIFIERS, SOURCE, SOURCE_PARTITIONS, Fault, Plan, Send, plan_of
 from tests.simulation.story import Story
+from tests.simulation.webhook import Webhook, webhooks
 
 #: Simulated seconds within which workers must have published everything once faults have ended. That is the
 #: longest of their timeouts (a transaction, twice), a session, and as much again for what they repeat.
@@ -72,12 +77,12 @@ class Broken(AssertionError):
 
 
 class SimulatedProgram:
-    """A process of a worker or of `ingest`, and the worker itself once it has been made."""
+    """A process of a worker, of `ingest` or of `notify`, and the worker itself once it has been made."""
 
     def __init__(
-        self, world: World, name: str, config: Config, *, rebuild: bool = False, ingests: bool = False
+        self, world: World, name: str, config: Config, *, rebuild: bool = False, command: str = "worker"
     ) -> None:
-        self.ingests = ingests
+        self.command = command
         self.process = Process(world.loop, name)
         self._world = world
         self.process.start(self._main(config, rebuild))
@@ -95,9 +100,14 @@ class SimulatedProgram:
             self.process.end(1)
 
     async def _run(self, config: Config, rebuild: bool) -> None:
-        if not self.ingests:
+        if self.command == "worker":
             await worker_app._main(config, rebuild, None)
             return
+        if self.command == "notify":
+            stop = Stop()
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+            await asyncio.to_thread(lambda: notify_app.Notifier(config, stop).run())
+            machine.leave(0)
         letters = await asyncio.to_thread(check_topics, config)
         machine.leave(await ingest_app.Ingest(config, translators(config, letters)).run())
 
@@ -149,6 +159,8 @@ class World:
         self.loop = SimulatedLoop(seed, shuffles=self.plan.shuffles)
         self.cluster, self.network = Cluster(self.loop), Network(self.loop)
         self.network.jitter = self.plan.jitter
+        self.webhook = Webhook()
+        self.webhook.loss = self.plan.webhook_loss
         self.story = Story(self.loop.time, self._who)
         self.cluster.tell = lambda line: self.story.tell(line, "broker")
         self.random = random.Random(f"faults {seed}")
@@ -200,6 +212,7 @@ class World:
         _keep_what_is_there()
         gc.collect()  # earlier worlds: threads and processes refer to each other
         clients.surroundings.append(clients.Surroundings(self.cluster, self.network))
+        webhooks.append(self.webhook)
         try:
             with machine.simulated(self._told):
                 try:
@@ -211,6 +224,7 @@ class World:
                         worker.process.reap()
         finally:
             clients.surroundings.pop()
+            webhooks.pop()
         return self
 
     def _run(self, work: Any, seconds: float = 3_600.0) -> None:
@@ -353,6 +367,7 @@ class World:
     async def _supervise(self) -> None:
         """Start workers, and start them again when they have ended."""
         numbers = [*range(self.plan.workers), *(INGESTS + number for number in range(self.plan.ingests))]
+        numbers += [NOTIFIERS + number for number in range(self.plan.notifiers)]
         for number in numbers:
             self._restart_at[number] = self.loop.time() + number % INGESTS * self.random.random()
         while True:
@@ -369,14 +384,14 @@ class World:
     def start(self, number: int) -> None:
         """Start a worker."""
         self._lives += 1
-        ingests = number >= INGESTS
-        name = f"ingest-{number - INGESTS}.{self._lives}" if ingests else f"worker-{number}.{self._lives}"
+        command = "notify" if number >= NOTIFIERS else "ingest" if number >= INGESTS else "worker"
+        name = f"{command}-{number % INGESTS}.{self._lives}"
         config = self.config
-        if self.plan.is_static and not ingests:
+        if self.plan.is_static and command == "worker":
             named = replace(config.worker, instance_id=f"worker-{number}")
             config = replace(config, worker=named)
         self.story.tell("starts" + (" with --rebuild" if self.rebuilds else ""), name)
-        simulated = SimulatedProgram(self, name, config, rebuild=self.rebuilds, ingests=ingests)
+        simulated = SimulatedProgram(self, name, config, rebuild=self.rebuilds, command=command)
         self.workers[number] = simulated
         simulated.process.on_end.append(lambda: self._note_end(simulated.process))
 
@@ -487,7 +502,7 @@ class World:
     async def _damage(self, fault: Fault) -> None:
         """All workers die, and a bit of a newest snapshot changes; an operator does what they ask for."""
         for worker in self.workers.values():
-            if not worker.ingests:
+            if worker.command == "worker":
                 worker.process.end()
         log = self.random.choice(self.cluster.topics[self.config.kafka.topic(SNAPSHOTS)])
         places = _newest_chunks(log)
@@ -539,7 +554,8 @@ class World:
         async with self._operating:
             self.is_supervised = False
             for worker in self.workers.values():
-                worker.process.end()
+                if worker.command == "worker":
+                    worker.process.end()
             await asyncio.sleep(1.0)
             log = self.random.choice(self._inputs(partition))
             log.truncate(log.stable_end)
@@ -667,6 +683,7 @@ class World:
         """End all faults."""
         self.story.tell("all faults have ended")
         self.network.slowness, self.network.loss, self.network.lateness = 1.0, 0.0, 0.3
+        self.webhook.loss = 0.0
         self.network.cut.clear()
         self.cluster.full.clear()
         self.network.armed.clear()
@@ -685,7 +702,7 @@ class World:
 
     def is_worker(self, program: SimulatedProgram) -> bool:
         """Whether a process is that of a worker, which has been made."""
-        return not program.ingests and program.worker is not None
+        return program.command == "worker" and program.worker is not None
 
     def holders(self, partition: int) -> list[Any]:
         """The runners of a shard, in all living workers."""
@@ -698,11 +715,11 @@ class World:
     async def _has_settled(self) -> bool:
         """Whether all records are evaluated and published, each shard by one worker, and all are ready."""
         alive = [worker for worker in self.workers.values() if worker.is_alive]
-        if len(alive) < self.plan.workers + self.plan.ingests or any(
+        if len(alive) < self.plan.workers + self.plan.ingests + self.plan.notifiers or any(
             worker.process.is_stopping for worker in alive
         ):
             return False
-        if not self._has_ingested():
+        if not (self._has_ingested() and self._has_notified()):
             return False
         for partition in range(self.config.kafka.partitions):
             if any(log.open for log in self._inputs(partition)):
@@ -711,7 +728,18 @@ class World:
             if len(runners) != 1 or not runners[0].has_taken(self.ends(partition)):
                 return False
         answers = [await worker.worker._readiness() for worker in alive if worker.worker is not None]
-        return len(answers) == len(alive) and all(ready for ready, _ in answers)
+        served = [worker for worker in alive if worker.command != "notify"]
+        return len(answers) == len(served) and all(ready for ready, _ in answers)
+
+    def _has_notified(self) -> bool:
+        """Whether `notify` has taken all incidents."""
+        committed = self.cluster.group(self.config.notify_group).offsets
+        return not self.plan.notifiers or all(
+            committed.get((log.topic, log.number), (-1, ""))[0] >= rows[-1].offset + 1
+            for name in NOTIFIED
+            for log in self.cluster.topics[self.config.kafka.topic(name)]
+            if (rows := log.read(0, log.stable_end, committed=True))
+        )
 
     def _has_ingested(self) -> bool:
         """Whether `ingest` has taken all records of its source."""
