@@ -56,7 +56,7 @@ _PERIOD = 2_000
 #: With labels an hour late and two models a million predictions wait.
 _WAITING_RATE = 1_000_000 / 2 / 3_600
 
-#: All that messages of classes can contain.
+#: The details of classes: all but those of numbers.
 _DETAILS = tuple(name for name in DETAILS if name not in ("residuals", "hits"))
 
 _UUID = Case(
@@ -69,6 +69,9 @@ CASES: Final[Mapping[str, Case]] = {
     SCORED: replace(_UUID, probabilities=True, segments=_SEGMENTS),
     QUIET: Case(rate=1_000.0, peers=True),
     "y_proba": Case(probabilities=True),
+    "details": Case(
+        StreamConfig(details=_DETAILS, positive_class="1", emit_every=1_000), probabilities=True
+    ),
     "segments": Case(StreamConfig(segments=tuple(_SEGMENTS)), segments=_SEGMENTS),
     "several": Case(StreamConfig(stages=("initial", "final", "bins"), bins=3), predictions=3),
     "period": Case(StreamConfig(period=_PERIOD)),

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
-from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.catalog.catalog import Catalog, PositivesByStream
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.state import ensure_rows, new_store
 from prequential.engine.compiled.kernel import Ints32
-from prequential.engine.details.details import details_of, side_of
+from prequential.engine.details.notes import Notes
 from prequential.engine.estimators.measuring import measured
 from prequential.engine.join import scoring
 from prequential.engine.measures.declaration import NO_POSITIVE, REASONS
-from prequential.engine.measures.per_class import Positives, new_classes, positive_of
+from prequential.engine.measures.per_class import Positives
 from prequential.engine.measures.registry import INDEX, NAMES
-from prequential.engine.measures.table import sum_up
+from prequential.engine.output.coverage_texts import ClassNames
+from prequential.engine.output.detail_texts import DetailedLine, DetailTexts, has_details
+from prequential.engine.output.estimates import MessageSubject
 from prequential.engine.tables.outcomes import OUTCOME, REVISION, SCORED, Log, new_log
 from prequential.engine.tables.store import Store
 from prequential.engine.tables.streams import OTHER, SORTS, name_hash
@@ -124,7 +127,8 @@ class Outcomes:
 
     def pairs(self, name: str) -> list[Any]:
         """The pairs of neighbours of an estimator, by sign."""
-        return self._estimator(name).pairs_of(0)
+        row = np.zeros(1, dtype=np.int64)
+        return [accumulator.counted(row).cells[0] for accumulator in self._estimator(name).pairs]
 
     def _estimator(self, name: str) -> Any:
         return next(estimator for estimator in self.plan.estimators if estimator.name == name)
@@ -143,17 +147,22 @@ class Outcomes:
                 undefined[measure] = REASONS[reason]
             else:
                 values[measure] = float(found.values[0, INDEX[measure]])
-        details: dict[str, Any] = {}
-        if self.plan.config.details:
-            cells, capacity = estimator.cells_of(0), self.plan.capacity
-            matrix = new_classes(capacity)
-            sum_up(cells, matrix)
-            code = positive_of(self.positives, 0, matrix.labels)
-            side = side_of(estimator, 0, cells, cluster)
-            details = details_of(
-                self.plan.config.details, side, capacity, estimator.memory.whole, code, self.names
-            )
+        details = self.details(name, cluster) if has_details(self.plan.config) else {}
         return Measured(float(found.n[0]), values, undefined, details)
+
+    def details(self, name: str, cluster: int = 0) -> dict[str, Any]:
+        """The details of messages about an estimator; `cluster` as in `measured`."""
+        one, none = np.full(1, self.seen), np.zeros(1, dtype=np.int64)
+        entities = SimpleNamespace(plan=none, first=none, outcomes=one, newest_ts=none)
+        catalog: Any = SimpleNamespace(
+            plans=[self.plan], columns=SimpleNamespace(entities=entities), class_changes=0,
+            positives=PositivesByStream(0, self.positives),
+        )  # fmt: skip
+        stream: Any = SimpleNamespace(code=0, config=self.plan.config, class_names=self.names)
+        index = [estimator.name for estimator in self.plan.estimators].index(name)
+        subject = MessageSubject("m", "final", name, index, False, index, (0,), [])
+        texts = DetailTexts(catalog, Notes(), lambda _: cluster, ClassNames())
+        return texts.objects([DetailedLine(0, stream, subject)])[0]
 
 
 def log_of(outcomes: Sequence[Codes], scores: Mapping[int, Score] | None = None) -> Log:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 from oracle_estimators import Estimator, Outcome
 from oracle_records import settings_of
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.engine.details.details import confusion
-from prequential.engine.tables.outcomes import JointCells
 from sequences import NO_CLASS, Outcomes
 
 ESTIMATORS = ["all", "window:50", "fading:0.97"]
@@ -45,6 +42,7 @@ def test_a_revision_moves_an_outcome_to_its_new_cell() -> None:
 
 
 def test_classes_without_room_or_outcomes_are_left_out() -> None:
-    cells: Any = pytest.importorskip("numpy").zeros(4 * 4)
-    cells[[1, 3, 14]] = 2.0, 1.0, 0.5
-    assert confusion(JointCells(cells), 2, ["a", "b", "c"]) == {"a": {"a": 3.0}, "b": {"b": 0.5}}
+    config = StreamConfig(details=("confusion",), detectors=(), estimators=("all",))
+    sequence = Outcomes(config, 2, names=["a", "b", "c"])
+    sequence.update([(0, 0, 0, 1)] * 3 + [(1, 1, 0, 1)])
+    assert sequence.measured("all").details["confusion"] == {"a": {"a": 3.0}, "b": {"b": 1.0}}

@@ -71,7 +71,7 @@ class Pairs:
         self._of.pairs[sign].count(of_sign)
 
     def counts(self, sign: int) -> Floats:
-        return self._of.pairs_of(0)[sign]
+        return self._of.pairs[sign].counted(np.zeros(1, dtype=np.int64)).cells[0]
 
 
 def remembered(estimator: str, codes: Sequence[int], sign: int) -> Floats:
@@ -144,7 +144,7 @@ class TestAutocorrelation:
         pairs = np.bincount(np.array(pair_codes(array), dtype=np.int64), minlength=4)
         before, after = array[:-1], array[1:]
         if len(set(before.tolist())) < 2 or len(set(after.tolist())) < 2:
-            assert autocorrelation(pairs) is None
+            assert math.isnan(autocorrelation(pairs))
         else:
             assert autocorrelation(pairs) == pytest.approx(np.corrcoef(before, after)[0, 1], abs=1e-12)
 
@@ -176,12 +176,12 @@ class TestShrunk:
     @pytest.mark.parametrize(
         ("correlation", "worth"),
         [
-            (None, 900), (0.0, 900), (0.5, 300), (0.8, 100),
+            (math.nan, 900), (0.0, 900), (0.5, 300), (0.8, 100),
             (-0.5, 900),  # not a gain
             (0.98, 900 * 0.02 / 1.98), (1.0, 900 * 0.02 / 1.98),  # and never nothing
         ],
     )  # fmt: skip
-    def test_values(self, correlation: float | None, worth: float) -> None:
+    def test_values(self, correlation: float, worth: float) -> None:
         assert shrunk(900, correlation) == pytest.approx(worth)
 
 

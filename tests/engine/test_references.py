@@ -15,8 +15,8 @@ from oracle_cases import lab, pred
 from prequential.configfile.reading.reader import combined
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.streams import Objective, StreamConfig
-from prequential.engine.details.details import WeightedShare, beside, difference, side_of
 from prequential.engine.details.intervals import autocorrelation, error_worth, shrunk, wilson
+from prequential.engine.details.references import WeightedShare, difference
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.shard import Shard
 from sequences import NO_CLASS, Outcomes
@@ -30,23 +30,21 @@ SHARES = ("error", "accuracy", "p_per", "p_maj", "recall", "specificity", "preci
 
 
 def sequence_of(
-    outcomes: Any, reference: int | str = 100, estimators: tuple[str, ...] = ESTIMATORS
-) -> Outcomes:
+    outcomes: Any, reference: int | str = 100, estimators: tuple[str, ...] = ESTIMATORS,
+    measures: tuple[str, ...] = SHARES,
+) -> Outcomes:  # fmt: skip
     """A sequence of the classes 0 and 1 that has seen these outcomes."""
     config = StreamConfig(
-        estimators=estimators, objective=Objective({}, reference=reference), detectors=()
-    )  # fmt: skip
+        estimators=estimators, objective=Objective({}, reference=reference), detectors=(), measures=measures
+    )
     found = Outcomes(config, 2, positive="1")
     found.update(outcomes)
     return found
 
 
-def said(sequence: Outcomes, estimator: str, measures: tuple[str, ...] = SHARES) -> dict[str, Any] | None:
+def said(sequence: Outcomes, estimator: str) -> dict[str, Any] | None:
     """What a message of an estimator would say."""
-    plan = sequence.plan
-    assert plan.reference is not None
-    [one] = [one for one in plan.estimators if one.name == estimator]
-    return beside(plan.reference, one, 0, side_of(one, 0, one.cells_of(0)), sequence.seen, 0, 1, measures)
+    return sequence.details(estimator).get("reference")
 
 
 def interval(found: dict[str, Any] | None, name: str) -> Any:
@@ -142,9 +140,9 @@ class TestDifferences:
         outcomes = rows_of([0, 1] * 400, [0, 1, 1, 1] * 200, 0, 0)
         seen = {}
         for many in (99, 100, 101, 149, 150, 170, 800):
-            sequence = sequence_of(outcomes[:many])
+            sequence = sequence_of(outcomes[:many], measures=("error",))
             seen[many] = [
-                None if (found := said(sequence, name, ("error",))) is None else interval(found, "error")
+                None if (found := said(sequence, name)) is None else interval(found, "error")
                 for name in ESTIMATORS
             ]
         assert seen[99] == [None] * 3  # it isn't complete

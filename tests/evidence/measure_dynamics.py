@@ -19,8 +19,6 @@ import numpy as np
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats
-from prequential.engine.details.normalisation import RATIOS as MEASURES
-from prequential.engine.details.normalisation import level
 from prequential.offline.replay.sources import Source, replay
 from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Metrics, Output, decoded
@@ -28,6 +26,8 @@ from river import tree
 from river.datasets import synth
 
 from tests.evidence.sequences import lines_of
+from tests.oracle_normalisation import RATIOS as MEASURES
+from tests.oracle_normalisation import level
 
 #: Labels of a matrix, and positive ones by class ratio.
 LABELLED = 160

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from prequential.cli.main import main
-from prequential.engine.details.details import WeightedShare, difference
 from prequential.engine.details.intervals import wilson
+from prequential.engine.details.references import WeightedShare, difference
 from prequential.evaluation import Evaluator, Result, evaluate
 from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Metrics

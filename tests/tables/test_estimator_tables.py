@@ -351,7 +351,8 @@ def test_pairs_are_those_of_neighbours() -> None:
             kinds = 4 if sign == outcome_pairs.CELL else 2
             codes = [kinds * before + now for before, now in pairwise(seen)]
             counts = np.bincount(codes, minlength=kinds**2)
-            cells = {name: one.pairs_of(q)[sign] for name, one in consumers.estimators.items()}
+            pairs = {name: estimator.pairs[sign] for name, estimator in consumers.estimators.items()}
+            cells = {name: pair.counted(np.array([q])).cells[0] for name, pair in pairs.items()}
             assert cells["all"].tolist() == counts.tolist()
             last = np.bincount(codes[-logs.SIZE :], minlength=kinds**2)
             assert cells["window"].tolist() == last.tolist()

@@ -15,7 +15,8 @@ from prequential.configfile.reading.reader import combined
 from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.streams import Objective, StreamConfig
-from prequential.engine.details.details import SHARES, WeightedShare, difference, short
+from prequential.engine.details.references import WeightedShare, difference, short
+from prequential.engine.details.shares import SHARES
 from prequential.engine.past import PastCourses
 from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.result import Result

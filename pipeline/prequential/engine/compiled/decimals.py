@@ -14,6 +14,7 @@ import math
 
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Words, inlined, inner
+from prequential.engine.compiled.wide import product
 
 #: Maximum number of characters of a number: sign, 17 digits, point, `e-308`.
 LONGEST_NUMBER = 25
@@ -34,8 +35,7 @@ _POWERS: Ints = 10 ** np.arange(18, dtype=np.int64)
 
 # Words and all operands of operations on them are unsigned: mixed with signed integers, they would become
 # floats.
-_0, _1, _2, _4, _10, _32, _40, _100 = (np.uint64(value) for value in (0, 1, 2, 4, 10, 32, 40, 100))
-_HALF = np.uint64(0xFFFFFFFF)
+_0, _1, _2, _4, _10, _40, _100 = (np.uint64(value) for value in (0, 1, 2, 4, 10, 40, 100))
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _HIDDEN = np.uint64(1 << 52)
 
@@ -57,19 +57,10 @@ _TENS = _powers()
 
 
 @inlined
-def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """a·b: the high and the low 64 bits."""
-    low = (a & _HALF) * (b & _HALF)
-    middle = (a >> _32) * (b & _HALF) + (low >> _32)
-    cross = (a & _HALF) * (b >> _32) + (middle & _HALF)
-    return (a >> _32) * (b >> _32) + (middle >> _32) + (cross >> _32), (cross << _32) | (low & _HALF)
-
-
-@inlined
 def _upper(high: np.uint64, low: np.uint64, c: np.uint64) -> tuple[np.uint64, np.uint64]:
     """c times a number of 128 bits: the upper and the middle 64 of its 192 bits."""
-    carried, _ = _product(low, c)
-    top, bits = _product(high, c)
+    carried, _ = product(low, c)
+    top, bits = product(high, c)
     if bits > _ALL - carried:
         return top + _1, bits - ((_ALL - carried) + _1)
     return top, bits + carried

@@ -140,3 +140,38 @@ def mean_of(n: float, total: Parts) -> tuple[float, float]:
     mean = total[0] / n
     high, low = two_product(mean, n)
     return mean, (((total[0] - high) - low) + total[1]) / n
+
+
+@inner
+def sum_exactly(values: Floats, start: int, stop: int, step: int, scratch: Floats) -> float:
+    """The float that is nearest to the sum of `values[start:stop:step]`, which are finite, as `math.fsum`.
+
+    If two floats are equally near, it is the even one. `scratch` has room for as many numbers.
+
+    >>> import numpy as np
+    >>> sum_exactly(np.array([1e16, 1.0, -1e16, 1.0]), 0, 4, 1, np.empty(4))
+    2.0
+    """
+    used = 0
+    for index in range(start, stop, step):
+        x, kept = float(values[index]), 0
+        for part in range(used):
+            x, rest = two_sum(x, float(scratch[part]))
+            if rest != 0.0:
+                scratch[kept] = rest
+                kept += 1
+        used = kept
+        if x != 0.0:
+            scratch[used] = x
+            used += 1
+    total = rest = 0.0
+    while used > 0 and rest == 0.0:
+        used -= 1
+        total, rest = two_sum(total, float(scratch[used]))
+    more = float(scratch[used - 1]) if used > 0 else 0.0
+    if (rest > 0.0 and more > 0.0) or (rest < 0.0 and more < 0.0):  # the rest may be half of the last digit
+        twice = 2.0 * rest
+        above = total + twice
+        if above - total == twice:
+            total = above
+    return total

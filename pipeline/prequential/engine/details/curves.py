@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Floats
+from prequential.engine.compiled.kernel import Floats, kernel
 from prequential.engine.compiled.mathematics import added
 from prequential.engine.estimators.residuals import COLUMNS, ERRORS, LABELS, MEAN, WEIGHT
 from prequential.engine.tables.scores import EDGES, SCORE_BINS
@@ -387,28 +387,39 @@ def as_message(bins: Floats) -> dict[str, Any] | None:
     >>> found["n"], found["predicted"][4:8], found["actual"][5:7], found["mae"][4]
     (20.0, [1.0, 1.0, 3.0, 3.0], [1.5, 2.0], 0.5)
     """
-    n = added(bins[:, WEIGHT].tolist())
+    sums = np.zeros((DECILES, COLUMNS))
+    n = _put_deciles(bins, sums)
     if n < DECILES:
         return None
-    sums = [[0.0] * COLUMNS for _ in range(DECILES)]
+    columns = (sums[:, column] / sums[:, WEIGHT] for column in (MEAN, LABELS, ERRORS))
+    predicted, actual, mae = (column.tolist() for column in columns)
+    return {"n": n, "predicted": predicted, "actual": actual, "mae": mae}
+
+
+@kernel
+def _put_deciles(bins: Floats, sums: Floats) -> float:
+    """Add up bins by decile, (deciles, `COLUMNS`), weighted; returns the weight of all.
+
+    Nothing is added up for fewer than ten outcomes.
+    """
+    n = 0.0
+    for i in range(len(bins)):
+        n += bins[i, WEIGHT]
+    if n < DECILES:
+        return n
     per_decile, decile, room = n / DECILES, 0, n / DECILES
-    for weight, mean, labels, errors in bins.tolist():
-        remaining = weight
+    for i in range(len(bins)):
+        weight, remaining = bins[i, WEIGHT], bins[i, WEIGHT]
         while remaining > 0.0:
             part = remaining if decile == DECILES - 1 else min(remaining, room)
-            own = sums[decile]
-            own[WEIGHT] += part
-            own[MEAN] += part * mean
-            own[LABELS] += part * (labels / weight)
-            own[ERRORS] += part * (errors / weight)
+            sums[decile, WEIGHT] += part
+            sums[decile, MEAN] += part * bins[i, MEAN]
+            sums[decile, LABELS] += part * (bins[i, LABELS] / weight)
+            sums[decile, ERRORS] += part * (bins[i, ERRORS] / weight)
             remaining, room = remaining - part, room - part
             if room <= 0.0 and decile < DECILES - 1:
                 decile, room = decile + 1, per_decile
-    return {
-        "n": n, "predicted": [own[MEAN] / own[WEIGHT] for own in sums],
-        "actual": [own[LABELS] / own[WEIGHT] for own in sums],
-        "mae": [own[ERRORS] / own[WEIGHT] for own in sums],
-    }  # fmt: skip
+    return n
 
 
 def deciles_of(message: Mapping[str, Any]) -> list[Decile]:

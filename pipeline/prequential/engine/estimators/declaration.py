@@ -199,11 +199,6 @@ def had_label_of(entry: int) -> int:
     return entry & 1
 
 
-def cells_in(entries: Ints32) -> Ints32:
-    """The cells in entries that aren't WITHDRAWN, (n,)."""
-    return entries >> 1
-
-
 def moved_entries(entries: Ints32, places: Ints) -> Ints:
     """The entries of outcomes whose cells have other places now, `places` by cell.
 

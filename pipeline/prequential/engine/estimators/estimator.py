@@ -9,7 +9,7 @@ reference has the first outcomes since.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,17 +30,9 @@ from prequential.engine.estimators.rows import (
     unrevised,
 )
 from prequential.engine.estimators.score_histogram import OF_SCORES
-from prequential.engine.tables.outcomes import OUTCOME, JointCells, Log, keys_of, places_of
+from prequential.engine.tables.outcomes import OUTCOME, JointCells, Log, places_of
 from prequential.engine.tables.rows import TableAttribute, copy_rows
 from prequential.engine.tables.scores import CLASS_PARTS, NUMBERED, PARTS, WIDTH
-
-
-class ClusteredOutcomes(NamedTuple):
-    """The outcomes in a window, by the cluster that their predictions are in."""
-
-    length: int  # of a cluster, ms
-    keys: Ints32  # (n,) of their joint cells (`engine.tables.outcomes.keys_of`)
-    cluster: Ints  # (n,) number of the cluster, 0 or more and below n
 
 
 class Estimator:
@@ -182,16 +174,6 @@ class Estimator:
             return self.joint.in_order(sequence, weights, self.capacity)._replace(whole=self.memory.whole)
         return JointCells(weights)
 
-    def pairs_of(self, sequence: int) -> list[Floats]:
-        """By sign (`CODES`), counts or weights of a sequence's pairs of neighbours: 00, 01, 10, 11."""
-        return [accumulator.counted(np.array([sequence])).cells[0] for accumulator in self.pairs]
-
-    def histogram_of(self, sequence: int) -> Floats | None:
-        """A sequence's histogram of scores, (WIDTH,) counts or weights; None: it keeps none."""
-        if self.histogram is None:
-            return None
-        return self.histogram.counted(np.array([sequence])).cells[0]
-
     def scores_of(self, sequence: int) -> Floats | None:
         """A sequence's sums of scores (`engine.tables.scores`), (width,); None: it has none."""
         return self.sums.summed(np.array([sequence]))[0] if self.summed else None
@@ -203,36 +185,6 @@ class Estimator:
         if self.residuals is not None:
             return bins_of(self.residuals.summed(np.array([sequence]))[0])
         return bins_of(self.sums.summed(np.array([sequence]), payload=OF_RESIDUALS)[0])
-
-    def knows_labels(self, sequence: int) -> bool:
-        """Whether baselines had a label to predict from at any outcome in a sequence's memory."""
-        return bool(self.cells.counted(np.array([sequence])).known[0])
-
-    def by_cluster(self, sequence: int, length: int) -> ClusteredOutcomes | None:
-        """The outcomes in a sequence's window by cluster of prediction time, of a `length` in ms.
-
-        None if length is 0, if there are no outcomes, or if a prediction time is unknown: only windows that
-        are `timed` keep them.
-        """
-        if self.times is None or not length:
-            return None
-        cells, times = self.cells.table, self.times.table
-        size, places = cells.ring.shape[1], times.values.shape[1]
-        n, timed = int(cells.n[sequence]), int(times.n[sequence])
-        ages = 1 + np.arange(min(n, size))
-        if timed < len(ages):
-            return None
-        entries = cells.ring[sequence, (n - ages) % size]
-        counts = entries != declaration.WITHDRAWN
-        ts = times.values[sequence, (timed - ages) % places, 0].astype(np.int64)[counts]
-        places = declaration.cells_in(entries[counts]).astype(np.int64)
-        keys = self.joint.keys_of(sequence)[places] if self.joint.places else keys_of(places, self.capacity)
-        if not len(ts):
-            return None
-        cluster = ts // length - ts.min() // length
-        if cluster.max() >= len(ts):  # few of many numbers
-            cluster = np.unique(cluster, return_inverse=True)[1]
-        return ClusteredOutcomes(length, keys, cluster)
 
     def effective(self, sequence: int, n: float, paired: bool) -> float:
         """The effective sample size of a weight `n`, of joint cells or (`paired`) of pairs of errors."""
@@ -295,8 +247,6 @@ class ReferenceTables:
         self._outcomes, self._span = (extent, 0) if isinstance(extent, int) else (0, duration(extent))
         self.table: Extents = zeros(Extents, rows)
         self.counts = Estimator("all", rows, capacity, False, True, joint=joint)
-        #: By sequence, a cache of results from its counts, with the counts: they hardly ever change.
-        self.results: dict[int, tuple[tuple[Any, ...], Any]] = {}
 
     def update(self, read: LogRows, pairs: npt.NDArray[np.int32], run: Run) -> None:
         """Add rows of the log; `pairs` are their codes by sign, (signs, n). `run` calls each loop."""

@@ -6,7 +6,6 @@ Outcomes without a score also count, so that time passes equally in all payloads
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel
@@ -98,26 +97,3 @@ def rank_histogram(cells: Floats, values: Floats, reasons: Ints) -> None:
         positive = cells[scores.POSITIVES : scores.POSITIVES + scores.SCORE_BINS]
         negative = cells[scores.NEGATIVES : scores.NEGATIVES + scores.SCORE_BINS]
         put_ranks(Ranks(positive, negative, scores.SCORE_BINS, _LEAST), values, reasons)
-
-
-def as_message(cells: Floats, whole: bool) -> dict[str, Any] | None:
-    """A histogram, (SCORE_WIDTH,), for messages: bins with outcomes, from 0, and their counts by class.
-
-    None if there are no scores, or if labels don't determine the positive class. If `whole`, counts are
-    integers.
-
-    >>> cells = np.zeros(scores.SCORE_WIDTH)
-    >>> cells[[scores.NEGATIVES + 7, scores.POSITIVES + 7, scores.POSITIVES + 9]] = 3, 1, 2
-    >>> as_message(cells, True)
-    {'bins': [7, 9], 'negatives': [3, 0], 'positives': [1, 2]}
-    """
-    negatives = cells[scores.NEGATIVES : scores.NEGATIVES + scores.SCORE_BINS]
-    positives = cells[scores.POSITIVES : scores.POSITIVES + scores.SCORE_BINS]
-    bins = np.flatnonzero(negatives + positives)
-    if not len(bins) or cells[scores.WITHOUT_POSITIVE]:
-        return None
-    kind = np.int64 if whole else np.float64
-    return {
-        "bins": bins.tolist(), "negatives": negatives[bins].astype(kind).tolist(),
-        "positives": positives[bins].astype(kind).tolist(),
-    }  # fmt: skip

@@ -33,9 +33,12 @@ class ClassNames:
         """By class code, which of the texts is its name."""
         noted = self._streams.get(stream.code)
         if noted is None or noted[0] is not stream or len(noted[1]) != len(stream.class_names):
-            indices = np.array([self._index_of(name) for name in stream.class_names], dtype=np.int64)
-            noted = self._streams[stream.code] = stream, indices
+            noted = self._streams[stream.code] = stream, self.of_names(stream.class_names)
         return noted[1]
+
+    def of_names(self, names: Sequence[str]) -> Ints:
+        """By name, which of the texts it is."""
+        return np.array([self._index_of(name) for name in names], dtype=np.int64)
 
     def _index_of(self, name: str) -> int:
         index = self._index.get(name)

@@ -9,37 +9,27 @@ import numpy as np
 from prequential.configuration.settings.stages import FINAL, INITIAL, parts
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
-from prequential.engine.catalog.plans import Plan
-from prequential.engine.catalog.positives import positives_of_stream
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.compiled.kernel import Ints
 from prequential.engine.delay import selection
 from prequential.engine.delay.accounts import Accounts
-from prequential.engine.details.curves import as_message as deciles_as_message
-from prequential.engine.details.details import beside, cluster_as_message, details_of, refers, side_of
 from prequential.engine.details.notes import Notes
 from prequential.engine.estimators.residuals import DETAIL as RESIDUALS
-from prequential.engine.estimators.score_histogram import SCORES, as_message
-from prequential.engine.measures.declaration import REASONS, SUM_DETAILS
-from prequential.engine.measures.per_class import new_classes, positive_of
+from prequential.engine.estimators.score_histogram import SCORES
+from prequential.engine.measures.declaration import REASONS
 from prequential.engine.measures.registry import INDEX, NAMES
-from prequential.engine.measures.table import sum_up
 from prequential.engine.output import estimates
 from prequential.engine.output.counts import counts_of, texts_of
 from prequential.engine.output.coverage_texts import ClassNames, CoveredModels, coverage_texts
+from prequential.engine.output.detail_texts import DetailedLine, DetailTexts, has_details
 from prequential.engine.output.estimates import Estimates, LineColumns, MessageSubject
 from prequential.engine.output.fields import TextColumns, TextPool
 from prequential.engine.output.pending_estimates import Waiting, all_waiting
 from prequential.engine.output.texts import Draft, Writer, vocabulary
-from prequential.engine.tables.scores import NO_WEIGHT
 from prequential.engine.tables.streams import AGE, MODEL
 from prequential.topics.encoding import fields_of
-from prequential.topics.outputs import Encoded, Metrics
+from prequential.topics.outputs import Encoded
 from prequential.topics.specs import METRICS
-
-#: Fields of a message that the configuration can add, in their order.
-_FIELDS = Metrics.__struct_fields__
-_DETAILS = _FIELDS[_FIELDS.index("coverage") + 1 :]
 
 #: Parts of an estimator that a new configuration may add: all of it, its histogram of scores, its residuals.
 _BEGUN = ("estimator", SCORES, RESIDUALS)
@@ -66,7 +56,6 @@ class Reporter:
         self, catalog: Catalog, accounts: Accounts, notes: Notes, cluster_of: Callable[[int], int]
     ) -> None:
         self._catalog, self._accounts, self._notes = catalog, accounts, notes
-        self._cluster_of = cluster_of  # by stream: the length of its clusters now (ms), 0 without
         #: The values of estimators in its messages.
         self.of_estimators = Estimates(catalog)
         #: By model: the latest estimates of its pending predictions.
@@ -74,6 +63,7 @@ class Reporter:
         self._writer = Writer(METRICS, vocabulary(NAMES, REASONS))
         self._columns: dict[int, int] = {}  # by stream: the measures of its messages, as a number
         self._class_names = ClassNames()
+        self._details = DetailTexts(catalog, notes, cluster_of, self._class_names)
 
     def forget(self, row: int) -> None:
         """Drop the data about an entity's messages."""
@@ -144,7 +134,7 @@ class Reporter:
             indices, models = self.covered(rows)
             is_first = np.diff(owners, prepend=-1) > 0
             columns.add_by_owner(self._coverages(models), indices, where=is_first)
-        columns.add_each(self._details_of(rows, streams, owners))
+        columns.add(*self._details_of(rows, streams, owners))
         return columns.joined()
 
     def _version(self, row: int, stream: Stream) -> bytes:
@@ -168,22 +158,23 @@ class Reporter:
                     began[first + place] = 0
         return began
 
-    def _details_of(self, rows: Sequence[int], streams: Sequence[Stream], owners: Ints) -> list[bytes]:
-        """By message, its details, in the order of fields; none if no message has any."""
-        with_details = [
-            index for index, stream in enumerate(streams) if stream.config.details or refers(stream.config)
-        ]
-        texts = [b""] * (len(owners) if with_details else 0)
-        for index in with_details:
-            row, stream = rows[index], streams[index]
-            entity = self._catalog.entity(row)
+    def _details_of(
+        self, rows: Sequence[int], streams: Sequence[Stream], owners: Ints
+    ) -> tuple[TextPool, Ints]:
+        """Texts of details, and by message which one it has; -1: none."""
+        lines: list[DetailedLine] = []
+        messages: list[int] = []
+        for index, stream in enumerate(streams):
+            if not has_details(stream.config):
+                continue
+            entity = self._catalog.entity(rows[index])
+            subjects = self.of_estimators.lines(rows[index], entity, stream).all
+            lines += [DetailedLine(rows[index], stream, subject) for subject in subjects]
             first = int(owners.searchsorted(index))
-            for place, line in enumerate(self.of_estimators.lines(row, entity, stream).all):
-                details = self._details(row, entity, stream, line)
-                texts[first + place] = fields_of(
-                    {name: details[name] for name in _DETAILS if name in details}
-                )
-        return texts
+            messages += range(first, first + len(subjects))
+        indices = np.full(len(owners), -1, dtype=np.int64)
+        texts, indices[messages] = self._details.texts(lines)
+        return texts, indices
 
     def _columns_of(self, stream: Stream) -> int:
         number = self._columns.get(stream.code)
@@ -199,89 +190,19 @@ class Reporter:
 
         There is one for each line (model, stage, estimator) for which `shown` is true.
         """
-        states = self.of_estimators.states(rows)
+        states, lines, indices = self.of_estimators.states(rows), list[DetailedLine](), list[int]()
         for index, row in enumerate(rows):
             entity = self._catalog.entity(row)
             stream = self._catalog.streams[entity.stream]
             for line in self.of_estimators.lines(row, entity, stream).all:
-                if not shown(line, stream.config):
-                    continue
-                state = estimates.state_of(states, index, line, stream.config.alpha)
-                details = self._details(row, entity, stream, line)
-                yield Estimate(entity, line.model, line.stage, line.estimator, state, details, line.same)
-
-    def _details(self, row: int, entity: Entity, stream: Stream, line: MessageSubject) -> dict[str, Any]:
-        names, entities = stream.config.details, self._catalog.columns.entities
-        plan = self._catalog.plans[entities.plan[row]]
-        referring = plan.reference is not None and line.stage == stream.config.main_stage
-        if line.chance or not (names or referring):
-            return {}
-        if plan.numbers:
-            return self._details_of_numbers(row, plan, line, names)
-        details: dict[str, Any] = {}
-        if len(line.positions) == 1:
-            estimator = plan.estimators[line.estimator_index]
-            sequence = int(entities.first[row]) + line.positions[0]
-            cells = estimator.cells_of(sequence)
-            matrix = new_classes(estimator.capacity)
-            if sum_up(cells, matrix).n:
-                positive = positive_of(positives_of_stream(self._catalog, stream), 0, matrix.labels)
-                has_intervals = "intervals" in names or referring
-                cluster = int(self._cluster_of(stream.code)) if has_intervals else 0
-                side = side_of(estimator, sequence, cells, cluster)
-                if names:
-                    whole, has_sets = estimator.memory.whole, stream.config.has_sets
-                    details = details_of(
-                        names, side, estimator.capacity, whole, positive, stream.class_names, has_sets
-                    )
-                if referring and plan.reference is not None:
-                    newest = int(entities.outcomes[row]), int(entities.newest_ts[row])
-                    reference = beside(
-                        plan.reference, estimator, sequence, side, *newest, positive, stream.config.measures
-                    )
-                    if reference is not None:
-                        details["reference"] = reference
-                if side.clustered is not None and ("intervals" in names or "reference" in details):
-                    details["cluster"] = cluster_as_message(side.clustered)
-                histogram = estimator.histogram_of(sequence) if SCORES in names else None
-                if histogram is not None and (scores := as_message(histogram, estimator.memory.whole)):
-                    details[SCORES] = scores
-                if row in self._notes.labels and "dependence" in details:
-                    details["dependence"] |= self._notes.labels[row].report(stream.class_names)
-        if "worse_than_baseline" in names:
-            details["worse_than_baseline"] = {
-                baseline: since
-                for (stage, estimator_name, baseline), since in self._notes.worse.get(row, {}).items()
-                if (stage, estimator_name) == (line.stage, line.estimator)
-            }
-        return details
-
-    def _details_of_numbers(
-        self, row: int, plan: Plan, line: MessageSubject, names: Sequence[str]
-    ) -> dict[str, Any]:
-        """Deciles of predicted numbers, if there are enough outcomes, and what is read from sums of scores.
-
-        A line of several stages has none.
-        """
-        if len(line.positions) != 1:
-            return {}
-        sequence = int(self._catalog.columns.entities.first[row]) + line.positions[0]
-        estimator = plan.estimators[line.estimator_index]
-        details: dict[str, Any] = {}
-        bins = estimator.residuals_of(sequence) if RESIDUALS in names else None
-        deciles = None if bins is None else deciles_as_message(bins)
-        if deciles is not None:
-            details[RESIDUALS] = deciles
-        of_sums = [name for name in names if name in SUM_DETAILS]
-        sums = estimator.scores_of(sequence) if of_sums else None
-        if sums is not None:
-            declared = {name: SUM_DETAILS[name] for name in of_sums}
-            details |= {
-                name: detail.function(sums)
-                for name, detail in declared.items()
-                if sums[detail.part.sums[0]] >= NO_WEIGHT
-            }
-        return details
+                if shown(line, stream.config):
+                    lines.append(DetailedLine(row, stream, line))
+                    indices.append(index)
+        detailed = self._details.objects(lines)
+        for (row, stream, line), index, details in zip(lines, indices, detailed):
+            state = estimates.state_of(states, index, line, stream.config.alpha)
+            entity = self._catalog.entity(row)
+            yield Estimate(entity, line.model, line.stage, line.estimator, state, details, line.same)
 
     def _began_later(self, kept: list[str], row: int, line: MessageSubject, stream: Stream) -> bool:
         """Whether a new configuration brought it, so that it hasn't seen the whole sequence."""
