@@ -76,7 +76,6 @@ CASES: Final[Mapping[str, Case]] = {
     "several": Case(StreamConfig(stages=("initial", "final", "bins"), bins=3), predictions=3),
     "period": Case(StreamConfig(period=_PERIOD)),
     "regression": Case(StreamConfig(task="regression"), numbers=True),
-    "details": replace(_UUID, config=StreamConfig(details=_DETAILS), probabilities=True, peers=False),
     "uncompared": Case(StreamConfig(compare="off"), models=5),
 }
 
