@@ -590,7 +590,9 @@ class Answers:
     def _find(self, model: str, stream: str | None) -> ModelKey:
         """Return the model with a name; raise _Unanswerable if there is none, or several streams have one."""
         keys = [key for key in self._history.models if stream in (None, key.stream)]
-        matches = sorted({key for key in keys if key.model == model}, key=lambda key: (key[0], key[2]))
+        matches = sorted(
+            {key for key in keys if key.model == model}, key=lambda key: (key.stream, key.partition)
+        )
         if len({key.stream for key in matches}) > 1:
             streams = ", ".join(quoted(name) for name in dict.fromkeys(key.stream for key in matches))
             raise _Unanswerable(f"Several streams have a model {quoted(model)}: {streams}. Name the stream.")

@@ -85,7 +85,7 @@ def parts_of(history: History, incident: Incident, estimator: str | None) -> lis
     if past is None or model is None or estimator is None or incident.status != OPEN:
         return list(part_by_name.values())
     for sequence, series in past.series.items():
-        if sequence.segment is None or sequence[1:] != (incident.stage, estimator):
+        if sequence.segment is None or (sequence.stage, sequence.estimator) != (incident.stage, estimator):
             continue
         newest = newest_point(history.reading(model.sequences.get(SequenceName(*sequence))))
         if newest is None or name not in newest.values or newest.outcomes < _LEAST:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from prequential.engine.estimators.naming import is_baseline
 from prequential.topics.outputs import Incident
@@ -12,7 +12,15 @@ from prequential.views.state import ranking
 from prequential.views.state.history import History
 from prequential.views.state.incidents import AlarmGroup, began
 from prequential.views.state.newest import ModelKey, ModelSilence, StreamPartition
-from prequential.views.state.statuses import Statuses, Verdicts, difference, levels, missed, worse_than
+from prequential.views.state.statuses import (
+    Statuses,
+    UrgentModel,
+    Verdicts,
+    difference,
+    levels,
+    missed,
+    worse_than,
+)
 from prequential.views.wording import status
 from prequential.views.wording.measures import main_measure
 
@@ -29,6 +37,13 @@ _MEASURES, _LISTED = 4, 8
 _SPARK = 30
 
 
+class _AlarmsOfModel(NamedTuple):
+    """The newest alarms of a model, which are about one change."""
+
+    change: AlarmGroup
+    key: ModelKey
+
+
 class Overview:
     """Pages of models in the order of a choice; with `live`, models may be silent by the current time."""
 
@@ -41,7 +56,7 @@ class Overview:
         self._rows: list[ranking.RankedModel] = []
         self._statuses = Statuses(history, self._verdicts, live)
         #: Models that need attention, with their status, and the number of models without baselines.
-        self._urgent: list[tuple[ranking.RankedModel, str]] = []
+        self._urgent: list[UrgentModel] = []
         self._models = 0
         #: The choice and the stamp from which the rows were made.
         self._order_key: tuple[Any, ...] = ()
@@ -97,7 +112,7 @@ class Overview:
             "incidents": [incident_line(incident) for incident in history.incidents.all()[:_LISTED]],
             "incidents_open": history.incidents.open_count(),
             "changes": [{**_change(change, now), **key._asdict()} for change, key in changes[:_LISTED]],
-            "changes_total": sum(not self._live or ranking.is_recent(entry[0], now) for entry in changes),
+            "changes_total": sum(not self._live or ranking.is_recent(change, now) for change, _ in changes),
         }  # fmt: skip
 
     def plots(
@@ -173,15 +188,15 @@ class Overview:
             None if value is None else float(f"{value:.4g}") for value in course["values"][name]
         ]  # fmt: skip
 
-    def _changes(self) -> list[tuple[AlarmGroup, ModelKey]]:
+    def _changes(self) -> list[_AlarmsOfModel]:
         """Return the alarms, grouped by change, the newest first; without models with an open incident."""
         changes = [
-            (change, model.key)
+            _AlarmsOfModel(change, model.key)
             for model in self._history.models.values()
             if (change := model.changes.newest) is not None
             and self._history.incidents.open_of(*model.key) is None
         ]
-        changes.sort(key=lambda entry: (-entry[0].time, entry[1]))
+        changes.sort(key=lambda alarms: (-alarms.change.time, alarms.key))
         return changes
 
 

@@ -334,15 +334,17 @@ def _tables(
     stages: list[str],
 ) -> dict[str, Any]:
     """Return the newest values of all sequences and segments, and details of the first stage's estimators."""
-    readings = [
-        (name, reading)
+    readings = {
+        name: reading
         for name, newest in model.sequences.items()
         if (reading := history.reading(newest)) is not None
-    ]
-    whole = sorted((entry for entry in readings if entry[0].segment is None), key=lambda entry: entry[0][1:])
+    }
+    names = [name for name in readings if name.segment is None]
+    names.sort(key=lambda name: (name.stage, name.estimator))
+    whole = {name: readings[name] for name in names}
     memories = [
         (name.estimator, sequence_reading)
-        for name, sequence_reading in readings
+        for name, sequence_reading in readings.items()
         if name.segment == segment and name.stage in stages[:1]
     ]
     segment_rows = [
@@ -352,8 +354,8 @@ def _tables(
             "outcomes": sequence_reading.outcomes,
             "values": _in_order(sequence_reading.measures),
         }
-        for name, sequence_reading in readings
-        if shown is not None and name.segment is not None and name[1:] == shown[1:]
+        for name, sequence_reading in readings.items()
+        if shown is not None and name.segment is not None and name.of_whole == shown.of_whole
     ]
     return {
         "now": [
@@ -366,11 +368,11 @@ def _tables(
                 "values": _in_order(sequence_reading.measures),
                 "intervals": sequence_reading.intervals,
             }
-            for name, sequence_reading in whole
+            for name, sequence_reading in whole.items()
         ],
         "reference_rows": [
             {"estimator": name.estimator, **comparison._asdict(), "differs": comparison.differs}
-            for name, sequence_reading in whole
+            for name, sequence_reading in whole.items()
             for comparison in comparing.referred(sequence_reading.reference)
         ],
         "segment_rows": sorted(segment_rows, key=lambda row: str(row["segment"])),

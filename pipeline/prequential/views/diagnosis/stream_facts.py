@@ -39,6 +39,14 @@ class IdentifierDifference(NamedTuple):
     prediction: str
 
 
+class _Cause(NamedTuple):
+    """A difference that ids may have, the fix, and pairs of ids of labels and predictions that have it."""
+
+    difference: str
+    fix: str
+    pairs: list[tuple[str, str]]
+
+
 class Unpaired(NamedTuple):
     """Ids of labels that met no prediction, and of predictions that met no label."""
 
@@ -56,7 +64,7 @@ label='7.0', prediction='7')
     "ids of labels begin with 'order-'"
     >>> likely_cause(Unpaired(["a"], ["b"]))
     """
-    causes = [(difference, fix, _pairs(ids, form)) for difference, fix, form in _FORMS]
+    causes = [_Cause(difference, fix, _pairs(ids, form)) for difference, fix, form in _FORMS]
     for owner, ours, theirs in (
         ("labels", ids.labels, ids.predictions), ("predictions", ids.predictions, ids.labels)
     ):  # fmt: skip
@@ -68,11 +76,11 @@ label='7.0', prediction='7')
                 if owner == "predictions":
                     pairs = [(their_id, our_id) for our_id, their_id in pairs]
                 difference = f"ids of {owner} {verb} with {affix!r}"
-                causes.append((difference, "add it to or remove it from the ids of one side", pairs))
-    difference, fix, pairs = max(causes, key=lambda cause: len(cause[2]))  # the first of equal ones
-    if not pairs:
-        difference, fix, pairs = _of_both_affixes(ids)
-    return IdentifierDifference(difference, fix, *pairs[0]) if pairs else None
+                causes.append(_Cause(difference, "add it to or remove it from the ids of one side", pairs))
+    cause = max(causes, key=lambda cause: len(cause.pairs))  # the first of equal ones
+    if not cause.pairs:
+        cause = _of_both_affixes(ids)
+    return IdentifierDifference(cause.difference, cause.fix, *cause.pairs[0]) if cause.pairs else None
 
 
 def _pairs(ids: Unpaired, form: Callable[[str], str]) -> list[tuple[str, str]]:
@@ -104,25 +112,26 @@ def _affix(
     return (affix, pairs) if len(pairs) >= max(least, share * len(ours)) else None
 
 
-def _of_both_affixes(ids: Unpaired) -> tuple[str, str, list[tuple[str, str]]]:
+def _of_both_affixes(ids: Unpaired) -> _Cause:
     """Return ids that differ in a prefix of one side."""
     # The text before the first digit, in most ids of each side.
     heads = (Counter(re.split(r"\d", text, maxsplit=1)[0] for text in ids_of_side) for ids_of_side in ids)
-    before = [count.most_common(1)[0][0] for count in heads if count]
-    if len(before) < 2 or not all(before):
-        return "", "", []
+    prefixes = [count.most_common(1)[0][0] for count in heads if count]
+    if len(prefixes) < 2 or not all(prefixes):
+        return _Cause("", "", [])
+    of_labels, of_predictions = prefixes
     rests = {
-        prediction[len(before[1]) :]: prediction
+        prediction[len(of_predictions) :]: prediction
         for prediction in ids.predictions
-        if prediction.startswith(before[1])
+        if prediction.startswith(of_predictions)
     }
     pairs = [
-        (label, rests[label[len(before[0]) :]]) for label in ids.labels
-        if label.startswith(before[0]) and label[len(before[0]) :] in rests
+        (label, rests[label[len(of_labels) :]]) for label in ids.labels
+        if label.startswith(of_labels) and label[len(of_labels) :] in rests
     ]  # fmt: skip
-    difference = f"ids of labels begin with {before[0]!r}, ids of predictions with {before[1]!r}"
+    difference = f"ids of labels begin with {of_labels!r}, ids of predictions with {of_predictions!r}"
     pairs = pairs if len(pairs) >= max(2, _NEARLY_ALL * min(len(ids.labels), len(rests))) else []
-    return difference, "remove the prefix on both sides", pairs
+    return _Cause(difference, "remove the prefix on both sides", pairs)
 
 
 def _without_blanks(text: str) -> str:

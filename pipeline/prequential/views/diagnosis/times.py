@@ -134,10 +134,10 @@ timezone: America/New_York}, or UTC if that is right
         if aware is not None and naive:
             aware_ts = "other" if aware == name else f"ts of {aware}"
             has = "times have" if aware == name else "has"
-            verb = ("has", "was") if naive == 1 else ("have", "were")
+            have, were = ("has", "was") if naive == 1 else ("have", "were")
             yield Finding(
                 "naive_times", None,
-                f"{naive:,} ts of {name} {verb[0]} no time zone and {verb[1]} read as UTC (e.g. "
+                f"{naive:,} ts of {name} {have} no time zone and {were} read as UTC (e.g. "
                 f"{clock.examples['naive']}), but {aware_ts} {has} a time zone (e.g. "
                 f"{clocks[aware].examples['aware']}): set `timezone` for ts of {name}, such as {{path: ts, "
                 "timezone: America/New_York}, or UTC if that is right",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from prequential.configuration.settings.model import Config
@@ -22,6 +22,9 @@ _MOST_AT_WORK, _MOST_CHANGES = 50, 20
 
 #: Stands for a key that only one of two settings contains.
 _NOT_SET = "(not set)"
+
+#: A digest of settings, or two.
+_Group = TypeVar("_Group", str, tuple[str, str])
 
 #: Settings by key, as workers publish them (`listing.texts`).
 Texts = Mapping[str, str | list[str]]
@@ -94,7 +97,7 @@ class Configurations:
         by_config: dict[str, list[StreamPartition]] = {}
         for stream_partition, run in self._runs.items():
             by_config.setdefault(run.config, []).append(stream_partition)
-        at_work = sorted(by_config.items(), key=lambda item: (-len(item[1]), item[0]))
+        at_work = _largest_first(by_config)
         return {
             **self.counts(),
             "at_work": [
@@ -150,7 +153,7 @@ class Configurations:
         for stream_partition, run in self._runs.items():
             if self._own(stream_partition) != run.config:
                 pairs.setdefault((self._own(stream_partition), run.config), []).append(stream_partition)
-        largest = sorted(pairs.items(), key=lambda item: (-len(item[1]), item[0]))[:_MOST_CHANGES]
+        largest = _largest_first(pairs)[:_MOST_CHANGES]
         return [
             {"own": own, "config": config, **_extent(stream_partitions), **self._difference(own, config)}
             for (own, config), stream_partitions in largest
@@ -173,6 +176,14 @@ class Configurations:
 
     def _own(self, stream_partition: StreamPartition) -> str:
         return self._config.stream(stream_partition.stream).digest
+
+
+def _largest_first(
+    groups: Mapping[_Group, list[StreamPartition]],
+) -> list[tuple[_Group, list[StreamPartition]]]:
+    """Return groups of evaluations with their names, the largest first, then by name."""
+    names = sorted(groups, key=lambda name: (-len(groups[name]), name))
+    return [(name, groups[name]) for name in names]
 
 
 def _extent(stream_partitions: list[StreamPartition]) -> dict[str, Any]:

@@ -249,6 +249,11 @@ class SequenceName(NamedTuple):
     stage: str
     estimator: str
 
+    @property
+    def of_whole(self) -> SequenceName:
+        """The sequence of the same stage and estimator, of the model as a whole."""
+        return self._replace(segment=None)
+
 
 class NewestReading:
     """The newest message of a sequence, which is decoded once, at its first use."""

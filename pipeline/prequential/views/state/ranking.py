@@ -55,6 +55,14 @@ class RankedModel(NamedTuple):
     as_chosen: bool
 
 
+class _Selection(NamedTuple):
+    """The sequence that is shown of a model, and the generation and the choice that it was selected for."""
+
+    sequence: SequenceName | None
+    generation: int
+    choice: Choice
+
+
 class Ranking:
     """The models of a state in the order of a choice."""
 
@@ -71,7 +79,7 @@ class Ranking:
         #: Whether there is a current time, by which models may be silent.
         self.live = live
         #: By model: the sequence that is shown, and the generation and the choice that it was selected for.
-        self._shown: dict[ModelKey, tuple[SequenceName | None, int, Choice]] = {}
+        self._shown: dict[ModelKey, _Selection] = {}
 
     def rows(self, now: int) -> list[RankedModel]:
         """Return the models that match the choice, in order; `now` in epoch ms."""
@@ -98,11 +106,11 @@ class Ranking:
     def _sequence(self, model: ModelState) -> SequenceName | None:
         """Return the sequence of a model that is shown: the chosen one, or else the nearest one."""
         cached = self._shown.get(model.key)
-        if cached is not None and cached[1:] == (model.generation, self.choice):
-            return cached[0]
+        if cached is not None and cached.generation == model.generation and cached.choice == self.choice:
+            return cached.sequence
         whole = [sequence for sequence in model.sequences if sequence.segment is None]
         sequence = min(whole, key=lambda candidate: self._distance(model, candidate), default=None)
-        self._shown[model.key] = sequence, model.generation, self.choice
+        self._shown[model.key] = _Selection(sequence, model.generation, self.choice)
         return sequence
 
     def _distance(self, model: ModelState, sequence: SequenceName) -> tuple[Any, ...]:

@@ -79,10 +79,11 @@ class Series:
         if not self.size:
             return True
         last_time, last_outcomes = self._axes[self.size - 1].tolist()
-        past = time - last_time, outcomes - last_outcomes
-        repeated = past[1] == 0
-        far_in_time = past[0] > 0 and past[0] >= self._time_apart
-        return bool(repeated or far_in_time or (past[1] > 0 and past[1] >= self._outcomes_apart))
+        time_apart, outcomes_apart = time - last_time, outcomes - last_outcomes
+        is_repeated = outcomes_apart == 0
+        is_far_in_time = time_apart > 0 and time_apart >= self._time_apart
+        is_far_in_outcomes = outcomes_apart > 0 and outcomes_apart >= self._outcomes_apart
+        return bool(is_repeated or is_far_in_time or is_far_in_outcomes)
 
     def add(self, time: int, outcomes: int, values: Mapping[str, float]) -> bool:
         """Add a point if it is far enough from the last one; returns whether it was added.
@@ -90,9 +91,9 @@ class Series:
         A point with as many outcomes as the last one replaces it.
         """
         if self.size:
-            last = self._axes[self.size - 1]
-            time = max(time, int(last[0]))
-            if outcomes == last[1]:  # the message is a repetition or a correction
+            last_time, last_outcomes = self._axes[self.size - 1].tolist()
+            time = max(time, last_time)
+            if outcomes == last_outcomes:  # the message is a repetition or a correction
                 self._put(self.size - 1, time, outcomes, values)
                 self.generation += 1
                 return True
@@ -109,10 +110,10 @@ class Series:
     def thin(self) -> None:
         """Drop every second point."""
         kept = np.arange(0, self.size, 2)
-        first, last = self._axes[0], self._axes[self.size - 1]
+        time_range, outcomes_range = (self._axes[self.size - 1] - self._axes[0]).tolist()
         self._keep(kept)
-        self._time_apart = int(2 * (last[0] - first[0]) // self.capacity)
-        self._outcomes_apart = int(2 * (last[1] - first[1]) // self.capacity)
+        self._time_apart = 2 * time_range // self.capacity
+        self._outcomes_apart = 2 * outcomes_range // self.capacity
 
     def shrink(self, capacity: int) -> None:
         """Reduce the capacity, and drop points beyond it."""

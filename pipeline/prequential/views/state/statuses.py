@@ -249,6 +249,13 @@ def shown_value(row: RankedModel) -> str:
     return value_sentence(reading.measures, row.sequence.estimator, reading.n, reading.outcomes)
 
 
+class UrgentModel(NamedTuple):
+    """A model that needs attention, and the name of its status."""
+
+    row: RankedModel
+    kind: str
+
+
 class Statuses:
     """One status for each model, by urgency; with `live`, models may be silent by the current time."""
 
@@ -278,14 +285,15 @@ class Statuses:
             return "below"
         return "beaten" if self._verdicts.against(row.model.key) else "steady"
 
-    def urgent(self, rows: list[RankedModel], now: int) -> list[tuple[RankedModel, str]]:
+    def urgent(self, rows: list[RankedModel], now: int) -> list[UrgentModel]:
         """Return the models that need attention with the name of their status, the most urgent first."""
 
-        def urgency(row_and_status: tuple[RankedModel, str]) -> tuple[int, float]:
-            incident = self._incident(row_and_status[0])
-            return _ORDER.index(row_and_status[1]), 0.0 if incident is None else -incident.severity
+        def urgency(urgent: UrgentModel) -> tuple[int, float]:
+            incident = self._incident(urgent.row)
+            return _ORDER.index(urgent.kind), 0.0 if incident is None else -incident.severity
 
-        return sorted(((row, kind) for row in rows if (kind := self.kind(row, now)) in URGENT), key=urgency)
+        models = (UrgentModel(row, self.kind(row, now)) for row in rows)
+        return sorted((model for model in models if model.kind in URGENT), key=urgency)
 
     def as_json(self, row: RankedModel, now: int) -> dict[str, Any]:
         """Return a model's status as the page's JSON.

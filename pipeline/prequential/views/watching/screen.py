@@ -25,6 +25,7 @@ from prequential.views.state.newest import (
 )
 from prequential.views.state.readings import Reading
 from prequential.views.watching.table import (
+    ModelChange,
     change_line,
     change_lines,
     label,
@@ -87,7 +88,7 @@ def detail(row: ranking.RankedModel, state: NewestMessages, by: str | None, now:
     segments = {
         sequence: readings[sequence]
         for sequence in sorted(model.sequences, key=lambda name: name.segment or "")
-        if shown is not None and sequence.segment is not None and sequence[1:] == shown[1:]
+        if shown is not None and sequence.segment is not None and sequence.of_whole == shown.of_whole
     }
     of_sequence = ""
     if shown is not None:
@@ -338,7 +339,7 @@ class Screen:
         self._ranking = ranking.Ranking(state)
         self._ranking.choice = choice or ranking.Choice()
         self._rows: list[ranking.RankedModel] = []
-        self._recent: list[tuple[incidents.AlarmGroup | incidents.ShownIncident, ModelState]] = []
+        self._recent: list[ModelChange] = []
         #: The model at the cursor (None: the first one), and the opened model.
         self._chosen: ModelKey | None = None
         self._opened: ModelState | None = None
@@ -369,7 +370,7 @@ class Screen:
             and (row.change is not None or self._state.incidents.unended_of(*row.model.key))
         )
         self._recent = [
-            entry for entry in newest_changes(models, self._state) if ranking.is_shown(entry[0], now)
+            entry for entry in newest_changes(models, self._state) if ranking.is_shown(entry.change, now)
         ]
         keys = (index for index, row in enumerate(self._rows) if row.model.key == self._chosen)
         self._at = next(keys, 0)
@@ -484,8 +485,12 @@ class Screen:
             key = self._opened.key
             return f"{printable(key.model)} of {label(key, self._state)}"
         choice = self._ranking.choice
-        seen = {row.sequence[1:] for row in self._rows if row.sequence is not None}
-        unchosen = f"{len(seen)} stages and estimators" if len(seen) != 1 else ", ".join(*seen)
+        seen = {
+            f"{row.sequence.stage}, {row.sequence.estimator}"
+            for row in self._rows
+            if row.sequence is not None
+        }
+        unchosen = f"{len(seen)} stages and estimators" if len(seen) != 1 else "".join(seen)
         chosen = ", ".join(name for name in (choice.stage, choice.estimator) if name is not None)
         parts = [chosen or unchosen, "worst first" if choice.by is None else f"by {choice.by}"]
         if choice.search or self._typing:

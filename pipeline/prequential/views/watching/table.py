@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from prequential.engine.estimators.naming import is_baseline
 from prequential.engine.measures.declaration import CLASSIFICATION, MULTILABEL, REGRESSION
@@ -54,7 +55,9 @@ def newest_lines(state: NewestMessages) -> Iterator[str]:
     alarms: list[readings.Notice] = []
     incidents: list[outputs.Incident] = []
     for key, model in sorted(state.models.items()):
-        for sequence in sorted(model.sequences, key=lambda name: (name.segment or "", *name[1:])):
+        for sequence in sorted(
+            model.sequences, key=lambda name: (name.segment or "", name.stage, name.estimator)
+        ):
             if (reading := state.reading(model.sequences[sequence])) is not None:
                 heading = readings.Heading(
                     key.stream,
@@ -301,7 +304,7 @@ def whole_table(state: NewestMessages, now: int, width: int, ranking: Ranking) -
 
 
 def change_lines(
-    changes: Iterable[tuple[AlarmGroup | ShownIncident, ModelState]],
+    changes: Iterable[ModelChange],
     state: NewestMessages,
     now: int,
     width: int,
@@ -380,17 +383,17 @@ def warnings(state: NewestMessages, trouble: str | None, now: int, *, reading: b
 
 def silent_warning(state: NewestMessages, now: int) -> str | None:
     """Return a warning about models with unusually long pauses, and their starts (`now` in epoch ms)."""
-    silent = [
-        (key, model_silence) for key, model in state.models.items()
-        if not is_baseline(key.model) and (model_silence := state.silence(model, now)) is not None
-    ]  # fmt: skip
+    silent = {
+        key: silence for key, model in state.models.items()
+        if not is_baseline(key.model) and (silence := state.silence(model, now)) is not None
+    }  # fmt: skip
     if not silent:
         return None
-    silent.sort(key=lambda entry: (-entry[1].since, entry[0]))
+    latest_first = sorted(silent, key=lambda key: (-silent[key].since, key))
     named = [
-        f"{label(key, state)}/{printable(key.model)} since {console.moment(model_silence.since, now)} "
-        f"({model_silence.why})"
-        for key, model_silence in silent[:_NAMED]
+        f"{label(key, state)}/{printable(key.model)} since {console.moment(silent[key].since, now)} "
+        f"({silent[key].why})"
+        for key in latest_first[:_NAMED]
     ]
     more = f" and {len(silent) - _NAMED} more" if len(silent) > _NAMED else ""
     return f"no new outcomes: {'; '.join(named)}{more}"
@@ -423,9 +426,14 @@ def shown_changes(model: ModelState, state: NewestMessages) -> list[AlarmGroup |
     return [*incidents, *uncovered]
 
 
-def newest_changes(
-    models: Iterable[ModelState], state: NewestMessages
-) -> list[tuple[AlarmGroup | ShownIncident, ModelState]]:
+class ModelChange(NamedTuple):
+    """A change, and the model that it is of."""
+
+    change: AlarmGroup | ShownIncident
+    model: ModelState
+
+
+def newest_changes(models: Iterable[ModelState], state: NewestMessages) -> list[ModelChange]:
     """Return all changes with their models, the newest first."""
-    changes = [(change, model) for model in models for change in shown_changes(model, state)]
-    return sorted(changes, key=lambda entry: -entry[0].time)
+    changes = [ModelChange(change, model) for model in models for change in shown_changes(model, state)]
+    return sorted(changes, key=lambda entry: -entry.change.time)
