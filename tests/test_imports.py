@@ -71,6 +71,28 @@ def test_the_library_leaves_the_environment_alone() -> None:
     )  # fmt: skip
 
 
+#: Imports the library and the data of its first example; prints the CPU time, and what else that brings.
+_LIGHT = """
+import sys, time
+began = time.process_time()
+import prequential
+from prequential import Evaluator, evaluate
+from prequential.datasets import flights
+print(time.process_time() - began)
+heavy = "aiohttp confluent_kafka faust llvmlite msgspec numba numpy pandas pyarrow rich".split()
+print(*(name for name in heavy if name in sys.modules))
+"""
+
+#: CPU seconds that the import may take.
+_IMPORT_SECONDS = 0.3
+
+
+def test_the_import_is_light() -> None:
+    said = [python(_LIGHT).splitlines() for _ in range(3)]
+    assert [lines[1] for lines in said] == [""] * 3
+    assert min(float(lines[0]) for lines in said) < _IMPORT_SECONDS
+
+
 def test_the_command_for_agents_loads_the_protocol_only_when_it_runs() -> None:
     """Its help, and all else, work without the extra."""
     code = "import sys, prequential.cli.main as program; program.main(['mcp', '--help'])"
