@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
@@ -21,7 +22,7 @@ from prequential.engine.incidents.incident import ALARM, Raised, alarm_of_period
 from prequential.engine.measures.registry import INDEX
 from prequential.engine.output.counts import reported_numbers
 from prequential.engine.output.disparities import DisparityReporter
-from prequential.engine.output.estimates import States, predicting, state_of
+from prequential.engine.output.estimates import MessageSubject, States, predicting, state_of
 from prequential.engine.output.period_measures import SoFar
 from prequential.engine.output.reporter import Reporter
 from prequential.engine.state import ShardState
@@ -135,7 +136,25 @@ def _report(sequences: list[facts.ModelSequence], after: int = 0) -> facts.Group
 
 #: The measures that are baselines' accuracies.
 _REFERENCES = {"persistent": INDEX["p_per"], "majority": INDEX["p_maj"]}
-_ACCURACY = INDEX["accuracy"]
+_ACCURACIES = [INDEX["accuracy"], *_REFERENCES.values()]
+
+
+class _Accuracies:
+    """The accuracies of models and of baselines at entities' estimates."""
+
+    def __init__(self, states: States) -> None:
+        self._states = states
+        values = states.rows.values[:, _ACCURACIES]
+        values[states.rows.reasons[:, _ACCURACIES] != 0] = np.nan
+        self._values: list[list[float]] = values.tolist()
+        self._first, self._step = states.first.tolist(), states.step.tolist()
+
+    def at(self, index: int, line: MessageSubject, alpha: float) -> list[float]:
+        """The model's accuracy, then that of each baseline, at a line of an entity; NaN: it has no value."""
+        if len(line.positions) == 1:
+            return self._values[self._first[index] + line.block * self._step[index] + line.positions[0]]
+        state = state_of(self._states, index, line, alpha)
+        return [math.nan if state.reasons[column] else state.values[column] for column in _ACCURACIES]
 
 
 #: Outcomes and revisions of what has had no messages so far.
@@ -212,23 +231,27 @@ class DueEntities:
         }
         compared = [row for row, code in zip(rows, codes) if code in with_detail] if with_detail else []
         if compared:
-            states = self._reporter.of_estimators.states(compared)
+            accuracies = _Accuracies(self._reporter.of_estimators.states(compared))
             for index, row in enumerate(compared):
                 entity = catalog.entity(row)
-                self._note_worse(row, entity, catalog.streams[entity.stream], states, index)
+                self._note_worse(row, entity, catalog.streams[entity.stream], accuracies, index)
         return facts.MetricsDue(rows, covered)
 
-    def _note_worse(self, row: int, entity: Entity, stream: Stream, states: States, index: int) -> None:
-        """Note at which estimates it is worse than a baseline, and since when; `index`: where in `states`."""
+    def _note_worse(
+        self, row: int, entity: Entity, stream: Stream, accuracies: _Accuracies, index: int
+    ) -> None:
+        """Note at which estimates it is worse than a baseline, and since when.
+
+        `index` is the entity's place among those whose accuracies were read.
+        """
         before, ts = self._notes.worse.get(row, {}), int(self._catalog.columns.entities.newest_ts[row])
         worse = {}
         for line in self._reporter.of_estimators.lines(row, entity, stream).all:
             if line.chance:
                 continue
-            state = state_of(states, index, line, stream.config.alpha)
-            for baseline, reference in _REFERENCES.items():
-                defined = not state.reasons[_ACCURACY] and not state.reasons[reference]
-                if defined and state.values[_ACCURACY] < state.values[reference]:
+            accuracy, *references = accuracies.at(index, line, stream.config.alpha)
+            for baseline, reference in zip(_REFERENCES, references):
+                if accuracy < reference:  # false where one of the two has no value
                     key = line.stage, line.estimator, baseline
                     worse[key] = before.get(key, ts)
         self._notes.worse[row] = worse
