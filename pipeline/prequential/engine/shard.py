@@ -400,10 +400,13 @@ class Shard:
         """Count admitted records of streams that belong to another partition, up to this row."""
         partitions = existing(self._partitions, "the number of partitions")
         streams = self.catalog.streams
-        for stream in streams[len(self._misplaced) :]:
-            home = partition_of(stream.name, partitions)
-            away = stream.name not in self.catalog.wide and home != self.partition
-            self._misplaced = np.append(self._misplaced, away)
+        if len(streams) > len(self._misplaced):
+            new = [
+                stream.name not in self.catalog.wide
+                and partition_of(stream.name, partitions) != self.partition
+                for stream in streams[len(self._misplaced) :]
+            ]
+            self._misplaced = np.append(self._misplaced, new)
         if not self._misplaced.any():
             return
         admitted = rows.refused[:stop] == 0

@@ -47,6 +47,13 @@ class PositivesByStream(NamedTuple):
     table: Positives
 
 
+class WrittenSettings(NamedTuple):
+    """What streams with the same settings have in the tables of settings."""
+
+    row: Any  # of `Streams`, when a stream was new
+    values: list[Any]  # of `SettingValues`, by column
+
+
 class Catalog:
     """All names of a shard, and the tables that their rows are in."""
 
@@ -77,6 +84,8 @@ class Catalog:
         self.ended: dict[tuple[Any, ...], tuple[int, int]] = {}
         #: The largest value of each of `_NEEDS` in any stream: no round looks at all streams for it.
         self.needs = dict.fromkeys(_NEEDS, 0)
+        #: By the id of a stream's settings, which `config` has for good: what was written of them.
+        self._written: dict[int, WrittenSettings] = {}
         #: How often classes, or streams, have been added: what follows from them is made again then.
         self.class_changes = 0
         self.positives: PositivesByStream | None = None
@@ -145,7 +154,7 @@ class Catalog:
         if config.has_classes and baselines:
             for index, baseline in enumerate(BASELINES[:2]):
                 if baseline in config.baselines:
-                    self.registry.streams.nothing[stream.code] = self.add_class(stream, NO_CLASS_NAME)
+                    self.columns.streams.nothing[stream.code] = self.add_class(stream, NO_CLASS_NAME)
                     self.add_ages(stream, self.add_baseline(stream, index))
         return stream
 
@@ -156,14 +165,14 @@ class Catalog:
         """
         name = stream.config.label_at_horizon
         at_horizon = 0 if name is None else 1 + self.add_class(stream, name)
-        self.registry.streams.at_horizon[stream.code] = at_horizon
-        self._note_needs(stream)
+        self.columns.streams.at_horizon[stream.code] = at_horizon
+        if at_horizon:
+            self._note_needs(stream)
 
     def _note_needs(self, stream: Stream) -> None:
         """Note what a stream's settings need of the store."""
-        columns = self.columns.streams._asdict()
         for name, most in self.needs.items():
-            self.needs[name] = max(most, int(columns[name][stream.code]))
+            self.needs[name] = max(most, int(getattr(self.columns.streams, name)[stream.code]))
 
     def add_baseline(self, stream: Stream, index: int) -> int:
         """Register the baseline at place `index` of `BASELINES` as evaluated; returns its entity's row."""
@@ -173,12 +182,12 @@ class Catalog:
 
     def set_baseline(self, stream: Stream, index: int, row: int) -> None:
         """Note `row` as an evaluated baseline's entity: `@majority` if `index`, else `@persistent`."""
-        s = self.registry.streams
+        s = self.columns.streams
         (s.majority_entity if index else s.persistent_entity)[stream.code] = row
 
     def baseline_of(self, stream: Stream, index: int) -> int:
         """The entity's row of the baseline at place `index` of `BASELINES`; 0: it isn't evaluated."""
-        s = self.registry.streams
+        s = self.columns.streams
         return int((s.majority_entity if index else s.persistent_entity)[stream.code])
 
     def baselines_of(self, stream: Stream) -> list[tuple[str, int]]:
@@ -192,9 +201,27 @@ class Catalog:
         start = self._ages.allocate(len(ages))
         self.registry = self.registry._replace(ages=grown(self.registry.ages, self._ages.rows + 1))
         self.registry.ages.age[start : start + len(ages)] = ages
-        write_settings(self.columns, stream, start)
-        self._note_needs(stream)
+        self._write_settings(stream, start)
         self._make_class_room(stream, 2)
+
+    def _write_settings(self, stream: Stream, ages: int) -> None:
+        """Write a stream's settings to the tables; `ages` is the first row of its stages at an age.
+
+        Streams mostly have the same settings, those of `defaults`: their rows are copied.
+        """
+        rows: Any = self.registry.streams
+        written = self._written.get(id(stream.config))
+        if written is None:
+            write_settings(self.columns, stream, ages)
+            self._note_needs(stream)
+            values = [column[stream.code] for column in self.columns.settings]
+            self._written[id(stream.config)] = WrittenSettings(rows[stream.code].copy(), values)
+            return
+        rows[stream.code] = written.row
+        self.columns.streams.name[stream.code] = tables.name_hash(stream.name)
+        self.columns.streams.ages[stream.code] = ages
+        for column, value in zip(self.columns.settings, written.values):
+            column[stream.code] = value
 
     # ---- classes
 
@@ -217,13 +244,13 @@ class Catalog:
         self.class_changes += 1
         stream.class_names.append(name)
         stream.classes[name] = code
-        s, stream_code = self.registry.streams, stream.code
+        s, stream_code = self.columns.streams, stream.code
         if code >= s.class_capacity[stream_code]:
             self._make_class_room(stream, 2 * int(s.class_capacity[stream_code]))
             for row in stream.entities:
                 self._move(row)
         s.class_count[stream_code] = code + 1
-        classes, row = self.registry.classes, int(s.classes[stream_code]) + code
+        classes, row = self.columns.classes, int(s.classes[stream_code]) + code
         classes.seen[row] = classes.order[row] = classes.followed[row] = 0
         classes.name[row], classes.meaning[row] = tables.name_hash(name), tables.SORTS.get(name, 0)
         positive = stream.config.positive_class
@@ -235,36 +262,33 @@ class Catalog:
         """Make room for at least `capacity` classes of a stream that has no entities yet."""
         if stream.entities:
             raise Fault(f"stream {stream.name!r} is evaluated already: it can't get room for other classes")
-        if capacity > self.registry.streams.class_capacity[stream.code]:
+        if capacity > self.columns.streams.class_capacity[stream.code]:
             self._make_class_room(stream, capacity)
 
     def _make_class_room(self, stream: Stream, capacity: int) -> None:
         """Give a stream a new block of rows for `capacity` classes, and copy its classes there."""
         self.class_changes += 1
-        registry, stream_code = self.registry, stream.code
-        start, count = int(registry.streams.classes[stream_code]), len(stream.class_names)
-        start_of_pairs, before = (
-            int(registry.streams.pairs[stream_code]),
-            int(registry.streams.class_capacity[stream_code]),
-        )
+        registry, s, stream_code = self.registry, self.columns.streams, stream.code
+        start, count = int(s.classes[stream_code]), len(stream.class_names)
+        start_of_pairs, before = int(s.pairs[stream_code]), int(s.class_capacity[stream_code])
         first = self._class_rows.allocate(capacity)
         classes = grown(registry.classes, self._class_rows.rows)
         classes[first : first + count] = classes[start : start + count]  # type: ignore[index]
         pairs = registry.pairs
-        if registry.streams.correction[stream_code]:
+        if s.correction[stream_code]:
             first_pair = self._pair_places.allocate(capacity * capacity)
             pairs = grown(pairs, self._pair_places.rows)
             if start_of_pairs >= 0:
                 old = pairs.pairs[start_of_pairs : start_of_pairs + before * before].reshape(before, before)
                 new = pairs.pairs[first_pair : first_pair + capacity * capacity].reshape(capacity, capacity)
                 new[:before, :before] = old
-            registry.streams.pairs[stream_code] = first_pair
-        registry.streams.classes[stream_code], registry.streams.class_capacity[stream_code] = first, capacity
+            s.pairs[stream_code] = first_pair
+        s.classes[stream_code], s.class_capacity[stream_code] = first, capacity
         self.registry = registry._replace(classes=classes, pairs=pairs)
 
     def _move(self, row: int) -> None:
         """Move an entity to the plan that has room for all classes of its stream."""
-        entities = self.registry.entities
+        entities = self.columns.entities
         old = self.plans[entities.plan[row]]
         entity = self.entity(row)
         stream = self.streams[entity.stream]
@@ -288,7 +312,7 @@ class Catalog:
     # ---- entities
 
     def _plan(self, stream: Stream, config: StreamConfig, stages: tuple[str, ...], watched: bool) -> Plan:
-        capacity = int(self.registry.streams.class_capacity[stream.code])
+        capacity = int(self.columns.streams.class_capacity[stream.code])
         key = (config.digest, stages, watched, capacity)
         if key not in self._plans:
             plan = self._plans[key] = Plan(len(self.plans), config, stages, watched, capacity)
@@ -317,7 +341,7 @@ class Catalog:
         """Register an entity; `owner` is the row of the model that a segment or a correction belongs to."""
         entity = Entity(len(self.entities), stream.code, kind, model, segment, age)
         self.put_entity(entity, owner)
-        self.registry.entities.began[entity.row] = self.registry.streams.completed[stream.code]
+        self.columns.entities.began[entity.row] = self.columns.streams.completed[stream.code]
         before = self.ended.pop(entity[1:], None)
         if before is not None:
             self._begin_anew(entity, *before)
@@ -347,8 +371,8 @@ class Catalog:
         self.entities += [None] * (row - len(self.entities))
         self.registry = self.registry._replace(entities=grown(self.registry.entities, row + 1))
         self.entities.append(entity)
-        entities = self.registry.entities
-        entities[row] = np.zeros((), entities.dtype)  # type: ignore[index, attr-defined]
+        records_of_entities: Any = self.registry.entities
+        records_of_entities[row] = np.zeros((), records_of_entities.dtype)
         entities = self.columns.entities
         entities.stream[row], entities.kind[row], entities.model[row] = stream.code, entity.kind, owner
         entities.twofold[row] = twofold
@@ -437,16 +461,16 @@ class Catalog:
         kind = tables.AGE if entity.kind == tables.MODEL else tables.BASELINE_AGE
         for age in stream.ages:
             added = self._add_entity(stream, kind, entity.model, None, age)
-            self.registry.entities.model[added] = row if kind == tables.AGE else 0
-            if not self.registry.entities.after[row]:
-                self.registry.entities.after[row] = added
+            self.columns.entities.model[added] = row if kind == tables.AGE else 0
+            if not self.columns.entities.after[row]:
+                self.columns.entities.after[row] = added
 
     def set_model(self, stream: Stream, row: int) -> None:
         """Note that a row is a model's own, and whether it is the model that estimates losses."""
-        self.registry.entities.model[row] = row
+        self.columns.entities.model[row] = row
         objective = stream.config.objective
         if objective and objective.estimate == self.entity(row).model:
-            self.registry.streams.judge[stream.code] = row
+            self.columns.streams.judge[stream.code] = row
 
     def add_model(self, stream: Stream, name: str, came: int) -> int:
         """Register a model of a stream, with its segments' rows and stages at an age; returns its row.
@@ -470,7 +494,7 @@ class Catalog:
         self.segment_origin[start:stop] = origins
         self.make_segment_rows()
         self.registry.segment_rows.entity[start:stop] = 0
-        self.registry.entities.segments[model] = start
+        self.columns.entities.segments[model] = start
 
     def make_segment_rows(self) -> None:
         """Grow `SegmentRows` to the length of `segment_origin`."""
@@ -484,7 +508,7 @@ class Catalog:
         """
         name = self.entities[model].model + CORRECTED_SUFFIX  # type: ignore[union-attr]
         row = self._add_entity(stream, tables.CORRECTION, name, None, None, model)
-        self.registry.entities.corrected[model] = row
+        self.columns.entities.corrected[model] = row
         return row
 
     def name_segments(self, segment_rows: Sequence[int]) -> None:
@@ -542,14 +566,14 @@ class Catalog:
         for versions in stream.families.values():
             if name in versions:
                 versions.remove(name)
-        self.registry.entities.retired[row] = 1
+        self.columns.entities.retired[row] = 1
         segments = tables.segment_rows_of(self.registry, np.array([row]))
         if len(segments):
             self.segment_numbers.free(int(segments[0]), len(segments))
         removed = [
             entity_row
             for entity_row in stream.entities
-            if entity_row == row or self.registry.entities.model[entity_row] == row
+            if entity_row == row or self.columns.entities.model[entity_row] == row
         ]
         gone = [self.entities[entity_row] for entity_row in removed]
         for entity_row in removed:
@@ -560,7 +584,7 @@ class Catalog:
         """Free an entity's rows in its plan, and stop its evaluation."""
         entity = self.entity(row)
         self.streams[entity.stream].entities.remove(row)
-        entities = self.registry.entities
+        entities = self.columns.entities
         plan = self.plans[entities.plan[row]]
         plan.free_rows(self.rows_of(row))
         self.note_next_rows(plan)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.compiled.calls import entry_of
 from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, Words, inlined, inner, kernel
 from prequential.engine.input import record_scanner as scanner
 from prequential.engine.input.fields import set_name
@@ -109,9 +110,22 @@ def _slot_of(codes: Codes, owner: int, name: int) -> int:
 
 
 @kernel
-def _enter(codes: Codes, owner: int, name: int, code: int) -> None:
+def _enter(codes: Codes, owner: int, name: int, code: int) -> bool:
+    """Enter the code of a name; returns whether the name had none."""
     slot = _slot_of(codes, owner, name)
+    is_new = codes.name[slot] == 0
     codes.owner[slot], codes.name[slot], codes.code[slot] = owner, name + 1, code
+    return is_new
+
+
+@kernel
+def _enter_all(codes: Codes, wide: Codes) -> None:
+    """Enter all codes of a table in a larger one, which is empty."""
+    for i in range(len(codes.name)):
+        if codes.name[i]:
+            owner, name = np.int64(codes.owner[i]), np.int64(codes.name[i])
+            slot = _slot_of(wide, owner, name - 1)
+            wide.owner[slot], wide.name[slot], wide.code[slot] = owner, name, codes.code[i]
 
 
 @inlined
@@ -329,8 +343,13 @@ class PlainEncoder:
             np.cumsum(np.diff(columns.share_bounds)[places], out=shares[1:])
         rows = new_rows(count, numbers, keys, np.empty(int(starts[-1]), np.uint8), int(shares[-1]))
         rows = rows._replace(kind=kinds, time=times, starts=starts, probabilities=shares)
-        stopped, stop = np.zeros(3, np.int64), count
-        while not _fill(columns, places, self._catalog.registry, self._sized(len(names)), rows, stopped):
+        stopped, stop, fill = np.zeros(3, np.int64), count, None
+        while True:
+            args = columns, places, self._catalog.registry, self._sized(len(names)), rows, stopped
+            if (fill or _fill)(*args):
+                break
+            if fill is None:  # the arguments keep their types, so numba needn't look at them for each name
+                fill = entry_of(_fill, args)
             row, wanted, entry = stopped.tolist()
             codes = columns.names[places[row]].tolist()
             if wanted in (_KEY, _VALUE):
@@ -342,10 +361,31 @@ class PlainEncoder:
             if not (self._enter(codes, wanted) or (learn(row) and self._enter(codes, wanted, True))):
                 stop = row
                 break
+            self._enter_others(columns, int(places[row]), codes, wanted)
         rows.text.setflags(write=False)  # as that of decoded records: loops are compiled for one type of rows
         if stop < count:
             rows = _first(rows, stop)
         return rows
+
+    def _enter_others(self, columns: Columns, record: int, numbers: list[int], entered: int) -> None:
+        """Enter what else is new to the tables if a name of a record is: the loop needn't stop for each.
+
+        `numbers` are those of its names, and `entered` is the place of the one that has just been entered.
+        """
+        if entered in (STREAM, MODEL):
+            for place in (MODEL, TARGET, MODEL_VERSION):
+                if place != entered and numbers[place] >= 0:
+                    self._enter(numbers, place)
+        names = existing(self._names, "the names of plain records")
+        keys = self._catalog.by_name[names[numbers[STREAM]]].config.segments
+        if entered == STREAM:
+            for entry in range(columns.segment_bounds[record], columns.segment_bounds[record + 1]):
+                of_entry = numbers + columns.segments[entry].tolist()
+                self._enter(of_entry, _KEY)
+                if names[of_entry[_KEY]] in keys:
+                    self._enter(of_entry, _VALUE)
+        elif entered == _KEY and names[numbers[_KEY]] in keys:
+            self._enter(numbers, _VALUE)
 
     def _enter(self, numbers: list[int], wanted: int, is_learnt: bool = False) -> bool:
         """Enter a code that isn't in the tables yet; False if there is none at all.
@@ -384,17 +424,10 @@ class PlainEncoder:
         except (KeyError, Unusable):
             return False
         codes: Codes = getattr(self._tables, table)
-        self._entered[table] += 1
-        if 2 * self._entered[table] > len(codes.name):
-            codes = _widened(codes)
-            wider: dict[str, Any] = {table: codes}
-            self._tables = self._tables._replace(**wider)
-        _enter(codes, owner, numbers[wanted], code)
+        if 2 * (1 + self._entered[table]) > len(codes.name):
+            wide = _new_codes(2 * len(codes.name))
+            _enter_all(codes, wide)
+            wider: dict[str, Any] = {table: wide}
+            self._tables, codes = self._tables._replace(**wider), wide
+        self._entered[table] += _enter(codes, owner, numbers[wanted], code)
         return True
-
-
-def _widened(codes: Codes) -> Codes:
-    wide, used = _new_codes(2 * len(codes.name)), codes.name > 0
-    for owner, number, code in zip(*(column[used].tolist() for column in codes)):
-        _enter(wide, owner, number - 1, code)
-    return wide
