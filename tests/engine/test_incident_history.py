@@ -186,6 +186,32 @@ def test_memory_is_bounded_and_a_history_has_clusters_enough(step: int) -> None:
     assert found.n.sum() == pool.lines.entries[0]
 
 
+def test_memory_grows_with_the_clusters_that_there_are() -> None:
+    """An owner with few clusters has few places, and rows that owners have left are used again."""
+    owners, days = 50, 40
+    pool = clusters.with_owners(clusters.new_pool(summed=True), owners)
+    for number in range(1, days + 1):
+        for owner in range(owners):
+            moment = number * clusters.DAY
+            while (row := clusters.place_for(pool, owner, moment, number, clusters.DAY, False)) < 0:
+                places = clusters.more_places(int(pool.lines.places[owner]), clusters.MOST_CLUSTERS)
+                while not clusters.lay_out(pool, owner, places, 2, clusters.kept_cells(2, 0, 0, 0)):
+                    pool = clusters.with_more(pool, places, 2 * places)
+            pool.blocks.n[row] = clusters.LEAST_ENTRIES
+            pool.lines.entries[owner] += clusters.LEAST_ENTRIES
+            pool.sums.loss[row] = 1000 * owner + number
+            pool.cells[clusters.cells_of(pool, owner, row) : clusters.cells_of(pool, owner, row + 1)] = number
+        most = owners * max(clusters.FIRST_PLACES, 2 * number)
+        assert int(pool.lines.places.sum()) <= most
+        assert len(pool.blocks.key) <= max(16, 6 * most)
+    for owner in range(owners):
+        found = history.read(pool, owner, clusters.DAY)
+        numbers = np.arange(1, days + 1)
+        assert found.number.tolist() == numbers.tolist()
+        assert found.loss.tolist() == (1000.0 * owner + numbers).tolist()
+        assert found.cells.tolist() == np.stack((numbers, numbers), axis=1).tolist()
+
+
 def made_of(losses: Sequence[float], size: int = 16) -> OrderedClusters:
     """Clusters of these losses, an outcome a second."""
     x = np.asarray(losses, dtype=float)

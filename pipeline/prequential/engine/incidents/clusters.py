@@ -16,7 +16,7 @@ first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,6 @@ from prequential.engine.compiled.kernel import (
     Floats,
     Ints,
     Ints32,
-    copy_of_rows,
     grown,
     inner,
     records,
@@ -35,8 +34,12 @@ from prequential.engine.compiled.kernel import (
 #: (21 ms).
 DAY, HALVINGS = 86_400_000, 22
 
-#: Places of an owner at first, and at most. With fewer, a change is found later; with more, memory grows.
+#: Clusters of an owner before their length is doubled for want of entries, and at most. With fewer, a change
+#: is found later; with more, memory grows.
 FEW_CLUSTERS, MOST_CLUSTERS = 32, 128
+
+#: Places of an owner at first: of many streams with few outcomes each, these are most of the memory.
+FIRST_PLACES = 4
 
 #: A cluster has 2^PART_HALVINGS parts; of them the newest ones are kept, those of 16 clusters.
 PART_HALVINGS, MOST_PARTS = 3, 128
@@ -106,6 +109,12 @@ def new_pool(summed: bool) -> ClusterPool:
         records(Lines, 16), records(Clusters, 16), records(Sums, 16 if summed else 0),
         np.zeros(16, np.float32), np.zeros(2, np.int64),
     )  # fmt: skip
+
+
+@inner
+def more_places(places: int, most: int) -> int:
+    """How many places an owner gets that needs more than it has; `most` at most."""
+    return min(max(FIRST_PLACES, 2 * places), most)
 
 
 def with_places(pool: ClusterPool, blocks: int, cells: int) -> ClusterPool:
@@ -318,16 +327,45 @@ def without_owners(pool: ClusterPool, owners: Sequence[int]) -> ClusterPool:
     for column in loops.columns_of(lines).values():
         column[owners] = 0
     places = lines.places.astype(np.int64)
-    cells = places * lines.width
-    used = np.array([places.sum(), cells.sum()])
-    if (2 * used >= pool.used).all():
-        return pool
-    lines.first[:], rows = together(lines.first, places)
-    lines.cells[:], rows_of_cells = together(lines.cells, cells)
-    pool.used[:] = used
-    sums = grown(copy_of_rows(pool.sums, rows), 16) if len(pool.sums) else pool.sums
-    blocks, kept = grown(copy_of_rows(pool.blocks, rows), 16), grown(pool.cells[rows_of_cells], 16)
-    return pool._replace(blocks=blocks, sums=sums, cells=kept)
+    used = np.array([places.sum(), (places * lines.width).sum()])
+    return pool if (2 * used >= pool.used).all() else with_more(pool, 0, 0)
+
+
+def with_more(pool: ClusterPool, rows: int, cells: int) -> ClusterPool:
+    """The pool with room for so many more rows of clusters, and cells, and for half as many again.
+
+    Rows and cells without an owner go: the others move together.
+    """
+    lines = pool.lines
+    places = lines.places.astype(np.int64)
+    counts = places * lines.width
+    starts, sources = lines.cells.astype(np.int64), pool.cells
+    kept_rows, kept_of_cells = int(places.sum()), int(counts.sum())
+    lines.first[:], moved = together(lines.first, places)
+    lines.cells[:] = np.where(counts > 0, np.cumsum(counts) - counts, 0)
+    pool.used[:] = kept_rows, kept_of_cells
+    room = loops.capacity_for(kept_rows + kept_rows // 2 + rows)
+    sums = _moved_to(pool.sums, moved, room) if len(pool.sums) else pool.sums
+    new_cells = np.zeros(loops.capacity_for(kept_of_cells + kept_of_cells // 2 + cells), np.float32)
+    _copy_runs(sources, starts, counts, new_cells)
+    return pool._replace(blocks=_moved_to(pool.blocks, moved, room), sums=sums, cells=new_cells)
+
+
+def _moved_to(table: Any, rows: Ints, room: int) -> Any:
+    """These rows of a table of records, as the first of `room` rows."""
+    moved = np.zeros(room, table.dtype)
+    moved[: len(rows)] = table[rows]
+    return moved.view(type(table))
+
+
+@loops.kernel
+def _copy_runs(source: Floats32, starts: Ints, lengths: Ints, target: Floats32) -> None:
+    """Copy runs of a column to the beginning of another one, one behind the other."""
+    end = 0
+    for i in range(len(starts)):
+        for k in range(lengths[i]):
+            target[end + k] = source[starts[i] + k]
+        end += lengths[i]
 
 
 def together(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:

@@ -16,13 +16,12 @@ from prequential.engine.compiled import kernel as loops
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, records
 from prequential.engine.incidents import clusters
 from prequential.engine.incidents.clusters import (
-    FEW_CLUSTERS,
     ClusterPool,
     KeptCells,
     kept_cells,
     lay_out,
+    more_places,
     new_pool,
-    with_places,
 )
 from prequential.engine.incidents.lasting import Scratch, new_scratch
 from prequential.engine.tables.rows import Key, StateTable
@@ -213,7 +212,7 @@ def make_room(history: ClusterHistory) -> bool:
         wanted = max(_LEAST_CLASSES, wanted)  # one more is soon to come, and costs as much again
     if notes[POOL] == OF_PARTS:
         parts = history.parts
-        places = min(max(FEW_CLUSTERS, 2 * np.int64(parts.lines.places[owner])), clusters.MOST_PARTS)
+        places = more_places(np.int64(parts.lines.places[owner]), clusters.MOST_PARTS)
         return _laid_out(history, parts, owner, places, 0, kept_cells(0, 0, 0, 0))
     if notes[POOL] == OF_PREDICTIONS:
         pool = history.predictions
@@ -254,7 +253,7 @@ def _places(pool: ClusterPool, owner: int) -> int:
     places = np.int64(pool.lines.places[owner])
     if pool.lines.used[owner] < places:
         return places
-    return min(max(FEW_CLUSTERS, 2 * places), clusters.MOST_CLUSTERS)
+    return more_places(places, clusters.MOST_CLUSTERS)
 
 
 @inner
@@ -269,8 +268,9 @@ def with_room(history: ClusterHistory) -> ClusterHistory:
     """The history with room for what the owner lacked at which `follow` stopped."""
     notes = history.notes
     name = ("outcomes", "predictions", "parts")[notes[POOL]]
-    pool = with_places(getattr(history, name), int(notes[NEEDED_ROWS]), int(notes[NEEDED_CELLS]))
-    grown_pool: Any = {name: pool}
+    pool: ClusterPool = getattr(history, name)
+    rows, cells = (notes[NEEDED_ROWS : NEEDED_CELLS + 1] - pool.used).tolist()
+    grown_pool: Any = {name: clusters.with_more(pool, rows, cells)}
     return history._replace(**grown_pool)
 
 
