@@ -42,6 +42,10 @@ class Case:
     label_ms: tuple[float, float, float] = (300.0, 1_000.0, 5_000.0)
     #: Ids are UUIDs, and JSON has spaces as `json.dumps` writes them.
     as_dumped: bool = False
+    #: Records of a topic and stream in one message, which is sent when its last record is there; and whether
+    #: it is Arrow instead of JSON.
+    batch: int = 1
+    arrow: bool = False
     #: Peers can evaluate it, too: classes, one prediction of a model for an instance. They read all fields
     #: and publish what they publish of plain records.
     peers: bool = False
@@ -52,6 +56,9 @@ _SEGMENTS = {"region": 5, "device": 3}
 #: Length of a period in ms: some seconds of event time then have several, each with as many instances as an
 #: hour has at six a second. (With event time as slow as that, messages of each second would be all there is.)
 _PERIOD = 2_000
+
+#: Records of a message with several.
+_BATCH = 1_000
 
 #: With labels an hour late and two models a million predictions wait.
 _WAITING_RATE = 1_000_000 / 2 / 3_600
@@ -76,6 +83,8 @@ CASES: Final[Mapping[str, Case]] = {
     "several": Case(StreamConfig(stages=("initial", "final", "bins"), bins=3), predictions=3),
     "period": Case(StreamConfig(period=_PERIOD)),
     "regression": Case(StreamConfig(task="regression"), numbers=True),
+    "batches": Case(batch=_BATCH),
+    "arrow": Case(batch=_BATCH, arrow=True),
     "uncompared": Case(StreamConfig(compare="off"), models=5),
 }
 

@@ -23,7 +23,7 @@ from rich.console import Console
 from tests.bench import contestants, goals, results
 from tests.bench.cases import CASES, PLAIN, QUIET, SCORED, UUID
 from tests.bench.contestants import CONTESTANTS, Contestant, Pace, Shown
-from tests.bench.messages import generate, send_in_time, specs
+from tests.bench.messages import batched, generate, send_in_time, specs
 from tests.bench.messages import load as load_messages
 from tests.bench.published import Figures, difference, published
 from tests.bench.results import Ratio, Rounds
@@ -222,7 +222,7 @@ def _fresh(kafka: KafkaConfig) -> KafkaConfig:
 def _load(kafka: KafkaConfig, args: argparse.Namespace, instances: int, case: str) -> tuple[KafkaConfig, int]:
     """Make topics and fill them; returns where they are, and the number of records."""
     kafka = _fresh(kafka)
-    messages = generate(instances, args.models, args.streams, case=case)
+    messages = batched(generate(instances, args.models, args.streams, case=case), case)
     topics = {name: kafka.topic(name) for name in INPUTS}
     counts = load_messages(kafka.bootstrap_servers, topics, messages)
     return kafka, sum(counts.values())

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from time import time
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from confluent_kafka import KafkaError, Message, Producer
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import TopicSpec, topic_specs
@@ -55,6 +57,8 @@ class Record(NamedTuple):
     kind: str
     key: bytes
     value: bytes
+    #: Records that the message has.
+    records: int = 1
 
 
 def generate(
@@ -112,6 +116,40 @@ def generate(
         if about.as_dumped:
             text = text.replace('":', '": ').replace(',"', ', "')
         yield Record(ts, kind, stream.encode(), text.encode())
+
+
+def batched(records: Iterable[Record], case: str) -> Iterator[Record]:
+    """The messages of these records, in the case's form; a batch has the time of its last record.
+
+    >>> records = [Record(n, "labels", b"s", b'{"n":%d}' % n) for n in range(CASES["batches"].batch + 1)]
+    >>> first, last = batched(records, "batches")
+    >>> first.ts, first.records, first.value[:8], last
+    (999, 1000, b'[{"n":0}', Record(ts=1000, kind='labels', key=b's', value=b'[{"n":1000}]', records=1))
+    """
+    about = CASES[case]
+    if about.batch == 1:
+        yield from records
+        return
+    waiting: dict[tuple[str, bytes], list[Record]] = {}
+    for record in records:
+        batch = waiting.setdefault((record.kind, record.key), [])
+        batch.append(record)
+        if len(batch) == about.batch:
+            yield _batch(batch, about)
+            batch.clear()
+    rest = [_batch(batch, about) for batch in waiting.values() if batch]
+    yield from sorted(rest, key=lambda message: message.ts)
+
+
+def _batch(records: Sequence[Record], about: Case) -> Record:
+    value = b"[" + b",".join(record.value for record in records) + b"]"
+    if about.arrow:
+        table = pa.Table.from_pylist(json.loads(value))
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+        value = sink.getvalue().to_pybytes()
+    return records[-1]._replace(value=value, records=len(records))
 
 
 class _Block(NamedTuple):
@@ -215,7 +253,7 @@ def specs(kafka: KafkaConfig) -> list[TopicSpec]:
 
 
 def load(bootstrap_servers: str, topics: Mapping[str, str], records: Iterable[Record]) -> dict[str, int]:
-    """Produce records of `generate` to `topics` (full names by kind); the number sent by kind.
+    """Produce messages of `generate` or `batched` to `topics` (full names by kind); the records by kind.
 
     Kafka's timestamps are the records' own times: in topics that keep them (`specs`) it makes no difference
     how long this took. Raises RuntimeError if a record isn't delivered.
@@ -242,7 +280,7 @@ def load(bootstrap_servers: str, topics: Mapping[str, str], records: Iterable[Re
         while len(producer) > _QUEUE:
             producer.poll(0.01)
         producer.produce(topics[record.kind], record.value, record.key, timestamp=record.ts, on_delivery=note)
-        counts[record.kind] += 1
+        counts[record.kind] += record.records
     producer.flush()
     if failures:
         raise RuntimeError(f"{len(failures)} records not delivered, the first to {failures[0]}")

@@ -59,7 +59,8 @@ class TimedWorker(Worker):
     def done(self) -> bool:
         """Whether all records are processed, and published what came of them."""
         runners = self.runners.values()
-        taken = sum(sum(runner.shard.merge.vector) for runner in runners)
+        fetched = sum(sum(runner.statistics.records) for runner in runners)
+        taken = fetched - sum(sum(runner.shard.merge.buffered) for runner in runners)
         return taken >= self._peer.records and all(runner.published for runner in runners)
 
 

@@ -45,7 +45,7 @@ class Reading:
                     shard.restore(map(msgspec.msgpack.decode, snapshot_of(previous)))
                     self.fetched = list(shard.merge.vector)
                     break
-            if all(at_end) and not any(shard.merge.buffered) and self.fetched == shard.merge.vector:
+            if shard.merge.vector == [len(topic.values) for topic in self.topics]:
                 break
         shard.last_set()
         self._flush(shard)
@@ -79,15 +79,30 @@ class Reading:
         self.originals.drop(shard.merge.vector)
 
 
+def content(letter: tuple[DeadLetter, bytes | None]) -> object:
+    """A dead letter with the fields of its record: those of Arrow may be null."""
+    try:
+        fields = msgspec.json.decode(letter[1] or b"")
+        return letter[0], {name: field for name, field in fields.items() if field is not None}
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, AttributeError):
+        return letter
+
+
 @pytest.mark.slow
-@examples(30)
+@examples(30, 20)
 @given(seed=st.integers(0, 1 << 40), most=st.sampled_from([2, 9, 400]), takeovers=st.booleans())
 def test_any_division_into_messages_gives_the_same_bits(seed: int, most: int, takeovers: bool) -> None:
     rng = random.Random(seed)
     world = random_world(rng, 150, 2 + 5 * (seed % 2), unusable=True)
-    pairs = [pack(rows, rng, most) for rows in world.topics]
+    regression = any(
+        stream.task == "regression" for stream in (world.config.defaults, *world.config.streams.values())
+    )
+    pairs = [
+        pack(rows, rng, most, kind if seed % 3 else None, regression=regression)
+        for kind, rows in enumerate(world.topics)
+    ]
     config = world.config
     single = Reading(config, [pair[0] for pair in pairs], random.Random(seed)).run()
     packed = Reading(config, [pair[1] for pair in pairs], random.Random(seed + 1)).run(takeovers)
     assert by_sequence(packed.outputs) == by_sequence(single.outputs)
-    assert sorted(packed.letters, key=str) == sorted(single.letters, key=str)
+    assert sorted(map(content, packed.letters), key=str) == sorted(map(content, single.letters), key=str)

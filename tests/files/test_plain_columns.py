@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from prequential.engine.input.translated_columns import NameNumbers, plain_of
 from prequential.evaluation import Result, evaluate
 from prequential.mapping.columns import Translated
 from prequential.offline.tables import source
-from prequential.offline.tables.plain_columns import NameNumbers, plain_of
 
 ROWS = 120
 
@@ -106,6 +106,6 @@ def test_names_of_strangers_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> No
     known = numbers.known
     numbers.begin()
     assert numbers.known is known
-    monkeypatch.setattr("prequential.offline.tables.plain_columns.MOST_NAMES", 1)
+    monkeypatch.setattr("prequential.engine.input.translated_columns.MOST_NAMES", 1)
     numbers.begin()
     assert (numbers.numbers_of(["b"]).tolist(), numbers.known, known) == ([0], ["b"], ["a", "b"])

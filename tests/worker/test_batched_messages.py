@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+import sys
 from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import test_checkpoint
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 from prequential.configuration.settings.model import Config
 from prequential.engine.input.merge import Merge
 from prequential.engine.input.message_rows import WHOLE, rows_of
-from prequential.engine.input.plain import JoinedValues
+from prequential.engine.input.plain import JoinedValues, Plain
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.readers import ConsumerRecords, ObjectReader, Original
 from prequential.runtime.worker import round_pace, silences
@@ -24,7 +27,7 @@ from prequential.runtime.worker.publisher import MessageConverter
 from prequential.topics.dead_letters import origin_of
 from prequential.topics.outputs import DeadLetter, Metrics, decoded
 
-from tests.packed import pack
+from tests.packed import pack, stream_of
 
 PREDICTIONS, LABELS = 1, 2
 
@@ -134,7 +137,6 @@ def test_a_bad_row_refuses_no_neighbour(ahead: bool) -> None:
         (array(labels(3))[:-5], "input data was truncated"),
         (array(labels(3))[:-1], "input data was truncated"),
         (array(labels(3)) + b"x", "JSON is malformed: trailing characters (byte 128)"),
-        (b"\xff\xff\xff\xff", "not UTF-8: byte 0xff can't be decoded"),
     ],
 )
 def test_a_message_without_rows_is_one_letter(message: bytes, reason: str) -> None:
@@ -282,3 +284,97 @@ class FewMessages:
         return [
             Message(topic="t", partition=0, offset=n, value=self.VALUE, timestamp=stamp) for n in range(3)
         ]
+
+
+# ---- Arrow
+
+
+def table(**columns: object) -> pa.Table:
+    return pa.table({"stream": ["s"] * len(next(iter(columns.values()))), **columns})  # type: ignore
+
+
+GOOD = {"instance_id": ["a", "b", "c"], "y_true": ["x", "y", "x"]}
+
+
+def test_rows_of_arrow_messages_stand_among_others() -> None:
+    """They are columns of one batch, with the offsets of their messages and the numbers of their rows."""
+    parser = SharedParser.of(Config())
+    values = [labels(1)[0], stream_of(table(**GOOD)), stream_of(table(**GOOD), "lz4", 2), array(labels(2))]
+    records = fetched(values)
+    assert list(records.offsets) == [0, 1, 1, 1, 2, 2, 2, 3, 3]
+    assert records.rows.tolist() == [WHOLE, 0, 1, 2, 0, 1, 2, 0, 1]  # type: ignore[union-attr]
+    assert isinstance(parser.parse(LABELS, records.values), Plain)
+    assert [len(run) for run in records.values.runs] == [1, 6, 2]  # type: ignore[attr-defined]
+    found = [record.instance_id for record in parser.parse(LABELS, records.values[2:8]).records()]  # type: ignore
+    assert found == ["b", "c", "a", "b", "c", "0"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "reasons"),
+    [
+        ({"instance_id": ["a", None, "c"], "y_true": ["x", "y", "x"]}, {1: "instance_id is missing"}),
+        ({"instance_id": [1, 2, 3], "y_true": [None, "x", "x"]}, {}),
+        ({**GOOD, "value": ["1", "much", None]}, {}),
+        ({**GOOD, "ts": ["2024-05-01T00:00:00Z", "yesterday", None]}, {1: "ts is 'yesterday'"}),
+        ({**GOOD, "unknown": [object, 1, 2]}, None),
+        ({"instance_id": ["a", "b", "c"]}, dict.fromkeys(range(3), "the Arrow stream lacks columns: y_true")),
+        ({**GOOD, "ts": pa.array([1, 2, None], pa.timestamp("us"))}, {}),
+        ({**GOOD, "stream": ["s", "x" * 300, "s"]}, {1: "bytes: at most 256 are allowed"}),
+    ],
+)
+def test_a_bad_row_of_arrow(columns: dict[str, object], reasons: dict[int, str] | None) -> None:
+    """It refuses no neighbour, and its dead letter has the row as JSON."""
+    if reasons is None:
+        columns, reasons = {**columns, "unknown": [1, 2, 3]}, {}
+    _, letters = letters_of([stream_of(table(**columns))])
+    assert {row: reason for _, row, reason, _ in letters}.keys() == reasons.keys()
+    for offset, row, reason, original in letters:
+        assert offset == 0
+        assert reasons[row or 0] in reason
+        assert json.loads(original.value or b"")["instance_id"] == columns["instance_id"][row or 0]  # type: ignore
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (b"\xff\xff\xff\xff", "the Arrow stream is unreadable: "),
+        (b"\xff\xff\xff\xff" * 10, "the Arrow stream is unreadable: "),
+        (stream_of(table(**GOOD))[:-100], "the Arrow stream is unreadable: "),
+        (stream_of(table(**GOOD), "zstd")[:300], "the Arrow stream "),
+        (stream_of(table(**GOOD).slice(0, 0)), "the Arrow stream has no rows"),
+        (stream_of(pa.table({"n": pa.nulls(1_000_001)}), None, 500_000), "at most 1,000,000 are allowed"),
+        (stream_of(pa.table([["a"], ["b"]], ["stream", "stream"])), "two columns of one name"),
+    ],
+)
+def test_an_unreadable_arrow_message_is_one_letter(message: bytes, reason: str) -> None:
+    shard, letters = letters_of([labels(1)[0], message, stream_of(table(**GOOD))])
+    [(offset, row, found, original)] = letters
+    assert (offset, row, original) == (1, None, (b"k1", message))
+    assert reason in found
+    assert "\n" not in found
+    assert shard.merge.vector == [0, 0, 3]
+
+
+def test_any_bytes_after_the_marker_are_read_or_refused() -> None:
+    """Changes of single bytes crash nothing."""
+    rng, message = random.Random(2), bytearray(stream_of(table(**GOOD), "lz4"))
+    for _ in range(300):
+        changed = bytearray(message)
+        for _ in range(rng.choice([1, 2, 10])):
+            changed[rng.randrange(4, len(changed))] = rng.randrange(256)
+        letters_of([bytes(changed)])
+
+
+def test_a_quarantined_arrow_message_is_not_parsed() -> None:
+    message = stream_of(table(**GOOD))
+    for ahead in (False, True):
+        shard, letters = letters_of([labels(1)[0], message, message], quarantined=[1], ahead=ahead)
+        assert letters == [(1, None, "a worker died at it", (b"k1", message))]
+        assert shard.state.quarantined[LABELS] == 1
+
+
+def test_without_pyarrow_an_arrow_message_is_a_dead_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    _, [letter] = letters_of([b"\xff\xff\xff\xffanything"])
+    assert letter[:2] == (0, None)
+    assert "pip install 'prequential[files]'" in letter[2]

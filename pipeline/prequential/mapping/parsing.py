@@ -16,6 +16,7 @@ from prequential.mapping.model import Field, MappingError, MappingOrigin, Path, 
 from prequential.mapping.units import time_zone, unit, why_no_zone
 from prequential.topics import values
 from prequential.topics.decoding import KINDS, LABELS
+from prequential.topics.errors import existing
 
 #: The field that may combine the values of several paths.
 _ID = "instance_id"
@@ -131,6 +132,20 @@ def same_names(
     if kind == LABELS and _LABEL_TIME in columns:
         section[_TIME] = _LABEL_TIME
     return replace(parse(section, kind, bare=True, origin=origin), implied=frozenset(model.REQUIRED[kind]))
+
+
+def with_times(mapping: model.RecordMapping, kind: str | None) -> model.RecordMapping:
+    """Return the mapping with its time column, of type `kind`, read as ms in its own or the mapped zone."""
+    if kind is None:
+        return mapping
+    time_field = mapping.fields["ts"]
+    column_path = existing(time_field.path, "the path of a column of times")
+    path, zone = (
+        Path("timestamp", column_path.keys, column_path.text),
+        None if "tz=" in kind else time_field.timezone,
+    )
+    of_time = replace(time_field, path=path, unit="ms", timezone=zone)
+    return replace(mapping, fields={**mapping.fields, "ts": of_time})
 
 
 def _by_column(columns: Any) -> Any:

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from prequential.engine.compiled.kernel import Bytes, Ints, Ints32
 from prequential.engine.input.message_rows import WHOLE
 from prequential.engine.input.plain import Plain, PlainRecords, together
+from prequential.engine.input.value_runs import replaced
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Record
 
@@ -150,7 +151,7 @@ class Batch:
             return
         (values, decode), self._undecoded = self._undecoded, None
         if self.reasons:
-            values = [None if index in self.reasons else value for index, value in enumerate(values)]
+            values = replaced(values, dict.fromkeys(self.reasons))
         self._set(decode(values))
         if self._changes is not None:
             self._changes(self.records)

@@ -11,17 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, inner, kernel
-from prequential.engine.input.json_scanner import (
-    BACKSLASH,
-    CLOSE,
-    COMMA,
-    LIST,
-    LIST_END,
-    OPEN,
-    QUOTE,
-    blank,
-)
+from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, inlined, inner, kernel
+from prequential.engine.input.json_scanner import COMMA, LIST, LIST_END, OPEN, blank
 from prequential.engine.input.plain import JoinedValues
 
 #: In place of the number of a row: the message as a whole.
@@ -32,6 +23,22 @@ _SPACE = ord(" ")
 
 #: In place of the next row: the message is no batch.
 _NO_BATCH = -1
+
+
+#: What bytes mean outside of texts, and within: a table is faster than comparisons.
+_QUOTE, _BEGIN, _END, _COMMA, _BACKSLASH, _NUL = range(1, 7)
+
+
+def _meanings(**bytes_by_meaning: int) -> Bytes:
+    """By byte, its meaning; 0 for all others."""
+    table = np.zeros(256, np.uint8)
+    for characters, meaning in bytes_by_meaning.items():
+        table[list(characters.encode())] = meaning
+    return table
+
+
+_OUTSIDE = _meanings(**{'"': _QUOTE, "{[": _BEGIN, "}]": _END, ",": _COMMA})
+_WITHIN = _meanings(**{'"': _QUOTE, "\\": _BACKSLASH, "\0": _NUL})
 
 
 class MessageRows(NamedTuple):
@@ -75,6 +82,20 @@ def rows_of(messages: Sequence[bytes | None]) -> MessageRows | None:
     return MessageRows(values, places, numbers[:count].copy())
 
 
+@inlined
+def _end_of_text(text: Bytes, position: int, stop: int) -> int:
+    """The place of the quotation mark that ends a text; `stop`, or beyond it, if there is none."""
+    while position < stop:
+        meaning = _WITHIN[text[position]]
+        while meaning == 0:  # a NUL byte is at `stop`
+            position += 1
+            meaning = _WITHIN[text[position]]
+        if meaning == _QUOTE:
+            return position
+        position += 2 if meaning == _BACKSLASH else 1
+    return position
+
+
 @inner
 def _elements(text: Bytes, position: int, stop: int, spans: Ints, numbers: Ints32, row: int) -> int:
     """Write the elements of the array that begins at `position`, from `row` on.
@@ -84,26 +105,24 @@ def _elements(text: Bytes, position: int, stop: int, spans: Ints, numbers: Ints3
     first, depth, objects = row, 0, 0
     position = start = blank(text, position + 1)
     while position < stop:
-        byte = text[position]
-        if byte == QUOTE:
-            position += 1
-            while position < stop and text[position] != QUOTE:
-                position += 2 if text[position] == BACKSLASH else 1
-        elif byte in (OPEN, LIST):
+        meaning = _OUTSIDE[text[position]]
+        if meaning == _QUOTE:
+            position = _end_of_text(text, position + 1, stop)
+        elif meaning == _BEGIN:
             depth += 1
-        elif depth > 0:
-            depth -= byte in (CLOSE, LIST_END)
-        elif byte in (COMMA, LIST_END):
+        elif meaning and depth > 0:
+            depth -= meaning == _END
+        elif meaning == _COMMA or (meaning == _END and text[position] == LIST_END):
             end = position
             while end > start and text[end - 1] <= _SPACE:
                 end -= 1
             objects += text[start] == OPEN
             spans[1, row], spans[2, row], numbers[row] = start, end, row - first
             row += 1
-            position = start = blank(text, position + 1)
-            if byte == LIST_END:
-                return row if objects and position == stop else _NO_BATCH
-            continue
+            start = blank(text, position + 1)
+            if meaning == _END:
+                return row if objects and start == stop else _NO_BATCH
+            position = start - 1
         position += 1
     return _NO_BATCH
 

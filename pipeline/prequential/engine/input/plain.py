@@ -167,11 +167,16 @@ class Plain:
         return len(self.columns.ts)
 
     def part(self, start: int, stop: int) -> Plain:
-        """Some of these records; there is one source."""
-        (source,) = self.sources
+        """Return the records from `start` to `stop` - 1 as columns, which may have several sources."""
         columns = _part(self.columns, start, stop)
         reasons = {index - start: why for index, why in self.reasons.items() if start <= index < stop}
-        return Plain(columns, self.names, [source.part(start, stop)], reasons)
+        sources, first = list[RecordObjects](), 0
+        for source in self.sources:
+            last = first + len(source)
+            if start < last and first < stop:
+                sources.append(source.part(max(0, start - first), min(stop, last) - first))
+            first = last
+        return Plain(columns, self.names, sources, reasons)
 
     def instance_ids(self, places: Ints) -> list[str]:
         """The instances of these records."""
@@ -278,7 +283,7 @@ class Parser:
         self._numbers: dict[str, int] = {}  # … of records that the loop doesn't take
         self._names = json_scanner.new_names()
         for key in self._segments or ():  # they have the first numbers
-            self._number(key)
+            self.number(key)
 
     def parse(self, kind: int, values: Sequence[bytes | None]) -> Decoded | Plain:
         """The values of one topic's records as columns; as objects if most aren't taken by the loop."""
@@ -286,8 +291,7 @@ class Parser:
 
     def _plain(self, kind: int, values: Sequence[bytes | None]) -> Plain | None:
         """None if it isn't worth it."""
-        if len(self._known_names) > MOST_NAMES:
-            self._begin()
+        self.names()
         joined, starts, ends = _joined(values)
         count, text = len(values), np.frombuffer(joined, dtype=np.uint8)
         columns = Columns(
@@ -324,8 +328,14 @@ class Parser:
                 blank = why_blank("model", self._known_names[models[row]])
                 reasons.setdefault(row, existing(blank, "why a name is blank"))
         used = _part(columns, 0, count)
-        ends = {name: getattr(used, name).copy() for name in ("ids", "classes", "shares", "segments")}
-        return Plain(used._replace(**ends), self._known_names, [RecordTexts(kind, values)], reasons)
+        lists = {name: getattr(used, name).copy() for name in ("ids", "classes", "shares", "segments")}
+        return Plain(used._replace(**lists), self._known_names, [RecordTexts(kind, values)], reasons)
+
+    def names(self) -> list[str]:
+        """The names by number; with very many of them, the numbers begin at 0 again, in another list."""
+        if len(self._known_names) > MOST_NAMES:
+            self._begin()
+        return self._known_names
 
     def _note_names(self) -> None:
         first = len(self._known_names)
@@ -334,8 +344,8 @@ class Parser:
             new = enumerate(self._known_names[first:], first)
             self._blank += [number for number, name in new if why_blank("model", name) is not None]
 
-    def _number(self, name: str) -> int:
-        """The number of a name, which may be new."""
+    def number(self, name: str) -> int:
+        """Return the number of a name, which may be new: then it is the next number of `names`."""
         number = self._numbers.get(name)
         if number is None:
             text = np.frombuffer(name.encode(), dtype=np.uint8)
@@ -351,7 +361,7 @@ class Parser:
         """Write a decoded record, None for an invalid one; returns the columns, maybe with more room."""
         if record is not None:
             columns = self._write_id(columns, record.instance_id.encode(), size, state)
-            columns.names[row, scanner.STREAM] = self._number(record.stream)
+            columns.names[row, scanner.STREAM] = self.number(record.stream)
             columns.ts[row] = scanner.NO_TIME if record.ts is None else record.ts
             columns.version[row] = getattr(record, "version", 0) or 0
             self._write_own(columns, row, record)
@@ -365,13 +375,13 @@ class Parser:
     def _write_own(self, columns: Columns, row: int, record: Any) -> None:
         """Write the fields that only some kinds of records have, and that have one place in the columns."""
         if hasattr(record, "model"):
-            columns.names[row, scanner.MODEL] = self._number(record.model)
+            columns.names[row, scanner.MODEL] = self.number(record.model)
         for field in ("y_pred", "y_true"):
             if hasattr(record, field):
                 self._write_target(columns, row, getattr(record, field))
         version = getattr(record, "model_version", None)
         if version is not None:
-            columns.names[row, scanner.MODEL_VERSION] = self._number(str(version))
+            columns.names[row, scanner.MODEL_VERSION] = self.number(str(version))
         for column, field in ((scanner.PROPENSITY, "label_propensity"), *enumerate(NUMBERS, scanner.NUMBER)):
             value = getattr(record, field, None)
             if value is not None:
@@ -381,22 +391,22 @@ class Parser:
         """Append the probabilities and segments of a record."""
         for name, share in (getattr(record, "y_proba", None) or {}).items():
             index = state[scanner.SHARES]
-            columns.classes[index], columns.shares[index] = self._number(name), share
+            columns.classes[index], columns.shares[index] = self.number(name), share
             state[scanner.SHARES] += 1
         for key, value in (getattr(record, "segments", None) or {}).items():
-            code = self._number(key)
+            code = self.number(key)
             wanted = code < state[scanner.KEYS]
-            columns.segments[state[scanner.SEGMENTS]] = code, self._number(value) if wanted else -1
+            columns.segments[state[scanner.SEGMENTS]] = code, self.number(value) if wanted else -1
             state[scanner.SEGMENTS] += 1
 
     def _write_target(self, columns: Columns, row: int, value: Any) -> None:
         if value is None or isinstance(value, ArrayText):  # such a record is encoded as an object
             return
         if type(value) is str:
-            columns.names[row, scanner.TARGET] = self._number(value)
+            columns.names[row, scanner.TARGET] = self.number(value)
             return
         if type(value) is not float:
-            columns.names[row, scanner.TARGET] = self._number(str(value).lower())
+            columns.names[row, scanner.TARGET] = self.number(str(value).lower())
         if type(value) is not bool:
             columns.numbers[row, scanner.TARGET_NUMBER] = _number(value)
 

@@ -2,104 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
+from prequential.mapping.arrow_rows import ArrowRows, column_of, type_of_time, without_view
 from prequential.mapping.model import Path
-from prequential.mapping.rows import pick
-from prequential.offline.tables.rows import BATCH, FileRows, Progress, RowFile, TakeRows
+from prequential.offline.tables.rows import BATCH, Progress, RowFile, TakeRows
 from prequential.topics.errors import WorkError
-
-#: The root of a path to a column with a type of times, which is read as milliseconds.
-TIME = "timestamp"
-
-#: Milliseconds of each unit of Arrow's times, as a fraction.
-_OF_MS = {"s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
-
-_MS_OF_DAY = 86_400_000
-
-
-class ArrowRows(FileRows):
-    """The rows of one record batch."""
-
-    reasons: Mapping[int, str] = {}
-
-    def __init__(self, batch: Any) -> None:
-        self._batch = batch
-
-    def __len__(self) -> int:
-        return int(self._batch.num_rows)
-
-    def column(self, path: Path) -> list[Any]:
-        """Return the value of every row at a path; None where there is none."""
-        names = self._batch.schema.names
-        whole = ".".join(path.keys)
-        name, *below = [whole] if whole in names else path.keys
-        column = self._batch.column(names.index(name))
-        if path.root == TIME:
-            return _milliseconds(column)
-        values = _plain(column)
-        return pick(values, tuple(below)) if below else values
-
-    def raw(self, index: int) -> bytes:
-        """Return a row as JSON."""
-        columns = self._batch.slice(index, 1).columns
-        row = {name: _values(column)[0] for name, column in zip(self._batch.schema.names, columns)}
-        return msgspec.json.encode(row, enc_hook=str)
-
-    def has(self, path: Path) -> bool:
-        """Whether any row's structure has the field; the caller has already checked the column."""
-        if path.root == TIME or len(path.keys) == 1:
-            return True
-        return any(value is not None for value in self.column(path))
-
-    def fields(self) -> str:
-        """Return the columns and their types as text, if any column is nested; else an empty text."""
-        schema = self._batch.schema
-        return ", ".join(map(str, schema)) if any(map(pa.types.is_nested, schema.types)) else ""
-
-    def names(self) -> Sequence[str]:
-        """Return the names of the columns."""
-        return list(self._batch.schema.names)
-
-
-def _plain(column: Any) -> list[Any]:
-    """Return Python's values; faster than Arrow's own list for columns without nulls, and for categories."""
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        values = [*_plain(column.dictionary), None]
-        indices = column.indices.cast(pa.int64()).fill_null(len(values) - 1)
-        return list(map(values.__getitem__, indices.to_numpy().tolist()))
-    if column.null_count == 0 and (
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-        or pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    ):  # fmt: skip
-        return list(column.to_numpy(zero_copy_only=False).tolist())
-    return _values(column)
-
-
-def _values(column: Any) -> list[Any]:
-    """Return Python's values; text for times that Python lacks: nanoseconds, or after the year 9999."""
-    try:
-        return list(column.to_pylist())
-    except (ValueError, OverflowError):
-        if len(column) == 1:
-            return [column.to_string(skip_new_lines=True).removeprefix("[").removesuffix("]")]
-        return [value for index in range(len(column)) for value in _values(column.slice(index, 1))]
-
-
-def _milliseconds(column: Any) -> list[int | None]:
-    kind = column.type
-    if pa.types.is_timestamp(kind):
-        times, (factor, divisor) = column.cast(pa.int64()), _OF_MS[kind.unit]
-    elif pa.types.is_date32(kind):
-        times, (factor, divisor) = column.cast(pa.int32()), (_MS_OF_DAY, 1)
-    else:
-        times, (factor, divisor) = column.cast(pa.int64()), (1, 1)
-    return [None if time is None else time * factor // divisor for time in _plain(times)]
 
 
 class ArrowFile(RowFile):
@@ -122,16 +33,10 @@ class ArrowFile(RowFile):
 
     def type_of_time(self, path: Path) -> str | None:
         """Return the type of a column of times, which need no unit; None for a column of other types."""
-        name = self._column(path)
-        if name is None or (len(path.keys) > 1 and name != ".".join(path.keys)):
-            return None
-        kind = self._schema.field(name).type
-        return str(kind) if pa.types.is_timestamp(kind) or pa.types.is_date(kind) else None
+        return type_of_time(self._schema, path)
 
     def _column(self, path: Path) -> str | None:
-        whole = ".".join(path.keys)
-        name = whole if whole in self.columns else path.keys[0]
-        return name if name in self.columns else None
+        return column_of(path, self.columns)
 
     def batches(
         self, progress: Progress = lambda rows, share: None, only: Sequence[Path] | None = None
@@ -204,7 +109,7 @@ def of_object(name: str, table: Any) -> ArrowTable:
         arrow = pa.RecordBatchReader.from_stream(table).read_all()
     else:
         arrow = pa.Table.from_batches([pa.record_batch(table)])
-    schema = pa.schema(list(map(_without_view, arrow.schema)))
+    schema = pa.schema(list(map(without_view, arrow.schema)))
 
     def read(wanted: list[str] | None) -> Iterator[Any]:
         for batch in arrow.to_batches():
@@ -222,7 +127,7 @@ def of_pandas(name: str, table: Any) -> ArrowTable:
     index = None if hasattr(table, "__arrow_c_stream__") else False
     # The type of a column of objects depends on all its rows. If their types differ, Arrow raises here.
     present = pa.Schema.from_pandas(table, preserve_index=index).remove_metadata()
-    schema = pa.schema(list(map(_without_view, present)))
+    schema = pa.schema(list(map(without_view, present)))
 
     def read(wanted: list[str] | None) -> Iterator[Any]:
         names = schema.names if wanted is None else wanted
@@ -235,22 +140,6 @@ def of_pandas(name: str, table: Any) -> ArrowTable:
                 yield batch.replace_schema_metadata(None).cast(after)
 
     return ArrowTable(name, schema, len(table), read)
-
-
-def _without_view(field: Any) -> Any:
-    """Replace a view type, such as polars uses for text, because some functions here do not support views."""
-    kind = field.type
-    if pa.types.is_string_view(kind):
-        kind = pa.large_string()
-    elif pa.types.is_binary_view(kind):
-        kind = pa.large_binary()
-    elif pa.types.is_struct(kind):
-        kind = pa.struct(list(map(_without_view, kind)))
-    elif pa.types.is_list(kind):
-        kind = pa.list_(_without_view(kind.value_field))
-    elif pa.types.is_large_list(kind):
-        kind = pa.large_list(_without_view(kind.value_field))
-    return field.with_type(kind)
 
 
 def of_parquet(name: str, source: Any) -> ArrowFile:

@@ -16,6 +16,7 @@ from typing import IO, Any
 import msgspec
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.engine.input.plain import Parser
+from prequential.engine.input.translated_columns import NameNumbers
 from prequential.engine.measures.registry import all_fields_read
 from prequential.mapping.evaluations import FORMATS_WITH_PARTS
 from prequential.mapping.model import (
@@ -31,7 +32,6 @@ from prequential.mapping.parsing import same_names
 from prequential.mapping.units import TimeColumn, time_names
 from prequential.offline.replay.sources import Located, Source, cut_lines, lines_of, read_lines
 from prequential.offline.tables.inner import check_columns
-from prequential.offline.tables.plain_columns import NameNumbers
 from prequential.offline.tables.rows import Progress, RowFile
 from prequential.offline.tables.source import TableSource
 from prequential.offline.tables.textfiles import CsvFile, JsonFile

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Sized
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,19 +17,20 @@ from prequential.configuration.settings.model import ConfigError
 from prequential.engine.compiled.kernel import Ints
 from prequential.engine.input.merge import Batch
 from prequential.engine.input.plain import Plain
+from prequential.engine.input.translated_columns import NameNumbers, plain_of
 from prequential.mapping.columns import Translated
 from prequential.mapping.evaluations import FORMATS_WITH_PARTS
-from prequential.mapping.model import Path, RecordMapping, Uses
+from prequential.mapping.model import RecordMapping, Uses
+from prequential.mapping.parsing import with_times
 from prequential.mapping.translation import Translator
 from prequential.mapping.units import Clocks
 from prequential.offline.replay.sources import FEWEST_PLAIN, Located, Numbers
 from prequential.offline.replay.summary import Place
 from prequential.offline.tables.inner import InnerFile, InnerRows, PartRows, check_first
-from prequential.offline.tables.plain_columns import NameNumbers, plain_of
 from prequential.offline.tables.rows import BATCH, FileRows, Progress, RowFile
 from prequential.offline.tables.textfiles import JsonFile
 from prequential.topics.decoding import LABELS, Decoded
-from prequential.topics.errors import Fault, WorkError, existing
+from prequential.topics.errors import Fault, WorkError
 from prequential.topics.messages import Record
 
 #: Stands for a missing time.
@@ -91,7 +91,7 @@ class TableSource(Located):
         if self._inner is not None:
             self.file = file = self._inner
         types = [_type_of_time(mapping, file) for mapping in mappings]
-        mappings = [_with_times(declared_mapping, kind) for declared_mapping, kind in zip(mappings, types)]
+        mappings = [with_times(declared_mapping, kind) for declared_mapping, kind in zip(mappings, types)]
         file.select([path for mapping in mappings for _, path in mapping.paths()])
         # Where labels are found by their place, all rows have one, and a missing one hasn't come yet.
         unlabelled = kind == LABELS and (unlabelled or file.is_numbered)
@@ -346,17 +346,3 @@ def _type_of_time(mapping: RecordMapping, file: RowFile) -> str | None:
     """Return the type of the column of `ts`, if it is a type of times."""
     time_field = mapping.fields.get("ts")
     return None if time_field is None or time_field.path is None else file.type_of_time(time_field.path)
-
-
-def _with_times(mapping: RecordMapping, kind: str | None) -> RecordMapping:
-    """Return the mapping with its time column, of type `kind`, read as ms in its own or the mapped zone."""
-    if kind is None:
-        return mapping
-    time_field = mapping.fields["ts"]
-    column_path = existing(time_field.path, "the path of a column of times")
-    path, zone = (
-        Path("timestamp", column_path.keys, column_path.text),
-        None if "tz=" in kind else time_field.timezone,
-    )
-    of_time = replace(time_field, path=path, unit="ms", timezone=zone)
-    return replace(mapping, fields={**mapping.fields, "ts": of_time})

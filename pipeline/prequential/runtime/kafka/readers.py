@@ -1,6 +1,6 @@
 """The fetched records of one topic as columns, partition by partition.
 
-A message is one record, or an array of records (`engine.input.message_rows`). Each record is a row of the
+A message is one record, or a batch of records (`runtime.kafka.message_values`). Each record is a row of the
 columns, and the rows of a message share its offset, its time and its key.
 
 librdkafka keeps fetched records in a queue for each partition. A compiled loop copies them from there
@@ -20,7 +20,7 @@ from typing import NamedTuple, Union
 import numpy as np
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, KafkaError, Message, TopicPartition
 from prequential.engine.compiled.kernel import Ints, Ints32
-from prequential.engine.input.message_rows import rows_of
+from prequential.runtime.kafka.message_values import records_of
 
 
 class Original(NamedTuple):
@@ -38,7 +38,8 @@ class ConsumerRecords:
     """Records of one partition in order of offset, and within a message in its order."""
 
     __slots__ = (
-        "_messages", "_places", "by_producer", "headers", "keys", "offsets", "rows", "times", "values",
+        "_messages", "_places", "by_producer", "headers", "keys", "offsets", "reasons", "rows", "times",
+        "values",
     )  # fmt: skip
 
     def __init__(
@@ -59,19 +60,23 @@ class ConsumerRecords:
         self.headers = headers or {}
         #: By record: its number in its message, or `WHOLE`, (n,) int32; None if all messages are records.
         self.rows: Ints32 | None = None
-        self._messages, self._places = values, None
+        #: Why messages are unreadable, by offset.
+        self.reasons: dict[int, str] = {}
+        self._messages = values
+        self._places: Ints | None = None
         self._expand()
 
     def _expand(self) -> None:
         """Make a record of each row of the messages."""
-        rows = rows_of(self.values)
-        if rows is None:
+        records = records_of(self.values)
+        if records is None:
             return
-        self._places, self.rows, self.values = rows.messages, rows.numbers, rows.values
-        counts = np.bincount(rows.messages, minlength=len(self.keys)).tolist()
+        self._places, self.rows, self.values = records.messages, records.numbers, records.values
+        self.reasons = {self.offsets[message]: why for message, why in records.reasons.items()}
+        counts = np.bincount(records.messages, minlength=len(self.keys)).tolist()
         self.offsets = list(chain.from_iterable(map(repeat, self.offsets, counts)))
-        self.times = self.times[rows.messages]
-        first_places = np.searchsorted(rows.messages, list(self.headers)).tolist()
+        self.times = self.times[records.messages]
+        first_places = np.searchsorted(records.messages, list(self.headers)).tolist()
         self.headers = dict(zip(first_places, self.headers.values()))
 
     @classmethod

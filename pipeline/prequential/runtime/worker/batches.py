@@ -16,8 +16,11 @@ import msgspec
 from prequential.configuration.settings.model import Config
 from prequential.engine.input.merge import Batch, Undecoded
 from prequential.engine.input.plain import Parser, Plain
+from prequential.engine.input.value_runs import ValueRuns, combined, replaced
 from prequential.engine.measures.registry import all_fields_read
+from prequential.runtime.kafka.message_values import ArrowValues
 from prequential.runtime.kafka.readers import ConsumerRecords, Headers, Original
+from prequential.runtime.worker.arrow_columns import ArrowParser
 from prequential.topics import foreign_json
 from prequential.topics.decoding import LABELS, Decoded
 from prequential.topics.outputs import DeadLetter
@@ -34,15 +37,16 @@ MANY = 1_000
 class SharedParser:
     """The parser of one shard, which two threads may use."""
 
-    def __init__(self, parser: Parser, wide: Sequence[str] = ()) -> None:
+    def __init__(self, parser: Parser, wide: Sequence[str] = (), config: Config | None = None) -> None:
         """`wide` are the streams with `key: instance`."""
         self._parser, self._wide = parser, wide
+        self._arrow = ArrowParser(config or Config(), parser)
         self._parsing = Lock()
 
     @classmethod
     def of(cls, config: Config) -> SharedParser:
         """A parser for what streams of this configuration read."""
-        return cls(Parser(all_fields_read(config), config.segment_keys), config.wide)
+        return cls(Parser(all_fields_read(config), config.segment_keys), config.wide, config)
 
     def values_of(self, kind: int, records: ConsumerRecords) -> Sequence[bytes | None]:
         """Return the values of records, with labels in place of tombstones that withdraw labels."""
@@ -51,7 +55,14 @@ class SharedParser:
     def parse(self, kind: int, values: Sequence[bytes | None]) -> Content:
         """Return the content of values of records, as `Parser.parse` does. One thread parses at a time."""
         with self._parsing:
-            return self._parser.parse(kind, values)
+            if not isinstance(values, ValueRuns):
+                return self._parser.parse(kind, values)
+            return combined([
+                self._arrow.parse(kind, run.rows)
+                if isinstance(run, ArrowValues)
+                else self._parser.parse(kind, run)
+                for run in values.runs
+            ])
 
     def parse_ahead(self, kind: int, records: ConsumerRecords) -> Content | None:
         """Parse a large batch before its turn; return None if it should be parsed in its turn.
@@ -80,6 +91,8 @@ def to_batch(
         batch = Batch(kind, offsets, times, Undecoded(values, partial(parser.parse, kind)), records.rows)
     else:
         batch = Batch(kind, offsets, times, content, records.rows)
+    for offset, unreadable in records.reasons.items():
+        batch.refuse(offset, unreadable)
     if times.max() > MAX_TS or times.min() < -MAX_TS:
         batch.times = times = times.copy()
         for index, time in enumerate(times.tolist()):
@@ -134,10 +147,10 @@ def with_withdrawals(records: ConsumerRecords, wide: Sequence[str]) -> Sequence[
     """
     if not records.headers:
         return records.values
-    values = list(records.values)
-    for index, headers in records.headers.items():
-        values[index] = withdrawal(records.key(index), headers, wide)
-    return values
+    withdrawals = {
+        index: withdrawal(records.key(index), headers, wide) for index, headers in records.headers.items()
+    }
+    return replaced(records.values, withdrawals)
 
 
 #: Fields of a key that is an object, as their JSON: what they hold is checked as that of a label.

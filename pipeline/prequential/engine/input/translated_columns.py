@@ -1,4 +1,4 @@
-"""Make columns for the engine from a table's translated columns, without an object for each record."""
+"""Columns for the engine from a table's translated columns, without an object for each record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32
 from prequential.engine.input import record_scanner as scanned
-from prequential.engine.input.plain import MOST_NAMES, Plain
+from prequential.engine.input.plain import MOST_NAMES, Parser, Plain
 from prequential.mapping.columns import ObjectColumns, Translated, WholeNumbers
 from prequential.mapping.model import TARGETS
 from prequential.topics.messages import NUMBERS
@@ -18,6 +18,9 @@ from prequential.topics.messages import NUMBERS
 _NAMES = {"stream": scanned.STREAM, "model": scanned.MODEL, "model_version": scanned.MODEL_VERSION}
 _NUMBERS = {name: place for place, name in enumerate(NUMBERS, scanned.NUMBER)}
 _NUMBERS["label_propensity"] = scanned.PROPENSITY
+
+#: Types of numbers that a record may lack; other values need objects, whose checks have the reasons.
+_NUMBER_TYPES = {int, float, type(None)}
 
 #: Most different whole numbers of a batch that are named as classes; with more they are amounts, as a rule.
 _MOST_CLASSES = 5_000
@@ -50,6 +53,25 @@ class NameNumbers(dict[str, int]):
         if None in column:
             return np.array([-1 if name is None else self[name] for name in column], np.int32)
         return np.fromiter(map(number_of, column), np.int32, len(column))
+
+
+class ParserNumbers(NameNumbers):
+    """The numbers that a parser gives names, so that its columns and a table's go together."""
+
+    def __init__(self, parser: Parser) -> None:
+        super().__init__()
+        self._parser = parser
+        self.known = parser.names()
+
+    def __missing__(self, name: str) -> int:
+        number = self[name] = self._parser.number(name)
+        return number
+
+    def begin(self) -> None:
+        """Begin a batch: forget the names if the parser has begun to number names from 0 again since then."""
+        if self.known is not self._parser.names():
+            self.clear()
+            self.known = self._parser.names()
 
 
 class _TableRecords:
@@ -97,6 +119,8 @@ def plain_of(translated: Translated, numbers: NameNumbers) -> Plain | None:
             elif field in _NAMES:
                 names[:, _NAMES[field]] = numbers.numbers_of(column)
             elif field in _NUMBERS:
+                if not {*map(type, column)} <= _NUMBER_TYPES:
+                    return None
                 amounts[:, _NUMBERS[field]] = np.array(column, np.float64)
             elif field == "version":
                 version[:] = [number or 0 for number in column]
