@@ -57,12 +57,14 @@ class SharedParser:
         with self._parsing:
             if not isinstance(values, ValueRuns):
                 return self._parser.parse(kind, values)
-            return combined([
-                self._arrow.parse(kind, run.rows)
-                if isinstance(run, ArrowValues)
-                else self._parser.parse(kind, run)
-                for run in values.runs
-            ])
+            return combined(
+                [
+                    self._arrow.parse(kind, run.rows)
+                    if isinstance(run, ArrowValues)
+                    else self._parser.parse(kind, run)
+                    for run in values.runs
+                ]
+            )
 
     def parse_ahead(self, kind: int, records: ConsumerRecords) -> Content | None:
         """Parse a large batch before its turn; return None if it should be parsed in its turn.
