@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from helpers import catch_up, live, shard_with, state_of
 from oracle_cases import inst, lab, pred
-from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.model import Config, Limits
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.shard import Shard
+from prequential.engine.tables.records import Rows
 from worlds import World, random_world
 
 from tests.nightly import scaled
@@ -78,3 +79,36 @@ def test_a_round_registers_all_of_its_segments_in_one_step(monkeypatch: pytest.M
     assert segments[:4] == ["arm=a-0", "land=l-0", "arm=a-1", "land=l-1"]
     assert len(segments) == sum(steps) == 14
     assert len(steps) == 1
+
+
+def test_a_round_is_not_divided_because_of_many_new_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other streams' predictions aren't for an instance, however many of its predictions may wait."""
+    sizes: list[int] = []
+    original = Shard._join
+
+    def counted(self: Shard, rows: Rows, *args: Any) -> int:
+        sizes.append(len(rows.kind))
+        return original(self, rows, *args)
+
+    monkeypatch.setattr(Shard, "_join", counted)
+    made = [
+        (i, {"stream": f"s-{i}", "model": "m", "instance_id": "1", "ts": i, "y_pred": f"{i % 7}"})
+        for i in range(1, 61)
+    ]
+    config = Config(limits=Limits(predictions_per_instance=5))
+    shard = shard_with(config, [[], made, []])
+    assert len(shard.catalog.streams) == 60
+    assert sizes == [60]
+
+
+def test_a_round_ends_where_an_instance_may_have_too_many_predictions() -> None:
+    """Each of these is of a model that is new, and the sixth isn't registered."""
+    made = [
+        (1 + i, {"stream": f"s-{i % 2}", "model": f"m-{i}", "instance_id": "1", "ts": 1 + i, "y_pred": "a"})
+        for i in range(40)
+    ]
+    shard = shard_with(Config(limits=Limits(predictions_per_instance=5)), [[], made, []])
+    assert [list(stream.models) for stream in shard.catalog.streams] == [
+        [f"m-{i}" for i in range(10) if i % 2 == parity] for parity in range(2)
+    ]
+    assert sum(shard.state.dead_letters) == 30

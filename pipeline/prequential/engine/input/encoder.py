@@ -9,6 +9,7 @@ and would be taken stops the join, and begins the next micro-batch.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain
@@ -22,6 +23,7 @@ from prequential.engine.input import fields
 from prequential.engine.input.fields import Admission, News
 from prequential.engine.input.plain import PlainRecords
 from prequential.engine.input.plain_rows import ClassHashes, PlainEncoder
+from prequential.engine.input.record_scanner import STREAM
 from prequential.engine.join.join import TOO_MANY_INSTANCES
 from prequential.engine.measures.registry import OF_KIND, all_fields_read, numbers_read
 from prequential.engine.tables.records import INSTANCE, PREDICTION, Rows, Unusable, new_rows
@@ -107,7 +109,7 @@ class Encoder:
         """
         count = len(records)
         if isinstance(records, PlainRecords):
-            learn = partial(self._learn, records, times, admission)
+            learn = partial(self._learn, records, times, admission, StreamSizes(records))
             rows = self._plain.rows(records, times, kinds, self.keys, self.numbers, self._scores, learn)
             filled = len(rows.kind)
             if filled:
@@ -218,7 +220,9 @@ class Encoder:
 
     # ---- with names that are new
 
-    def _learn(self, records: Sequence[Any], times: Ints, admission: Admission | None, row: int) -> bool:
+    def _learn(
+        self, records: PlainRecords, times: Ints, admission: Admission | None, sizes: StreamSizes, row: int
+    ) -> bool:
         """Register what is new of a record as columns, if that changes nothing for those before it."""
         record = records[row]
         stream = fields.stream_of(self._catalog, record)
@@ -228,7 +232,7 @@ class Encoder:
             return False
         if news is None or len(stream.config.segments) > self.keys:
             return False
-        if row >= _slack(admission, record, stream, row):
+        if not _is_sure(admission, record, stream, row, sizes.of_row(row)):
             return False
         self._register(record, news, int(times[row]))
         return True
@@ -237,6 +241,7 @@ class Encoder:
         """Register what is new, in the order of the records; those that can't be used are left out."""
         catalog, limits = self._catalog, self._catalog.config.limits
         kept: list[int] = []
+        kept_of_stream: Counter[str] = Counter()
         unused: list[Unused] = []
         classes: list[int] = []
         asking: list[int] = []
@@ -250,8 +255,9 @@ class Encoder:
                 unused.append(Unused(position, str(reason)))
                 continue
             if news is not None:
+                of_stream = kept_of_stream[stream.name]
+                sure = not asking and _is_sure(admission, record, stream, row, of_stream)
                 slack = 0 if asking else _slack(admission, record, stream, row)
-                sure = row < slack
                 if row and (news.retires if sure else news.stream or slack):
                     # The rows before it need what it takes away; or it isn't sure because of them.
                     stop = position
@@ -264,6 +270,7 @@ class Encoder:
                 else:
                     asking.append(row)
             kept.append(position)
+            kept_of_stream[stream.name] += 1
             classes.append(len(catalog.by_name[record.stream].class_names))
         places = np.array(kept, dtype=np.int64)
         rows = self._with_asking([records[i] for i in kept], times[places], asking)
@@ -320,6 +327,24 @@ class Encoder:
         del self._models[stream.name][name]
         self.retired += self._catalog.remove_model(stream, name)
         stream.retired[name] = None
+
+
+class StreamSizes:
+    """How many records of a batch each stream has; they are counted when that is asked for the first time."""
+
+    def __init__(self, records: PlainRecords) -> None:
+        self._names, self._places = records.plain.columns.names, records.places
+        self._counts: Ints | None = None
+
+    def of_row(self, row: int) -> int:
+        """The number of records that the stream of a row has in the batch."""
+        if self._counts is None:
+            self._counts = np.bincount(self._names[self._places, STREAM])
+        return int(self._counts[self._names[self._places[row], STREAM]])
+
+
+def _is_sure(admission: Admission | None, record: Any, stream: Stream, row: int, of_stream: int) -> bool:
+    return admission is None or admission.is_sure(record, stream.code, row, of_stream)
 
 
 def _slack(admission: Admission | None, record: Any, stream: Stream, row: int) -> int:

@@ -340,12 +340,26 @@ class Admission:
             return 1
         if record.KIND != PREDICTION or self._room <= 0:
             return max(0, self._room)
-        waiting = 0
-        if 0 <= stream < self._streams:
-            store = self._store
-            text = np.frombuffer(record.instance_id.encode(), dtype=np.uint8)
-            waiting = count_predictions(store.ids, store.instances, store.predictions, stream, text)
-        return max(0, min(self._room, self._most - waiting))
+        return max(0, min(self._room, self._most - self._waiting(record, stream)))
+
+    def is_sure(self, record: Any, stream: int, row: int, of_stream: int) -> bool:
+        """Whether a record is sure to be taken after `row` others, at most `of_stream` of them of its stream.
+
+        Only these may be predictions for the same instance.
+        """
+        if self._first_admitted and row == 0:
+            return True
+        if row >= self._room:
+            return False
+        return record.KIND != PREDICTION or min(row, of_stream) < self._most - self._waiting(record, stream)
+
+    def _waiting(self, record: Any, stream: int) -> int:
+        """How many predictions of a prediction's instance wait."""
+        if not 0 <= stream < self._streams:
+            return 0
+        store = self._store
+        text = np.frombuffer(record.instance_id.encode(), dtype=np.uint8)
+        return count_predictions(store.ids, store.instances, store.predictions, stream, text)
 
 
 def reason_of(code: int, record: Any, limits: Limits) -> str:
