@@ -15,13 +15,15 @@ import pytest
 import test_checkpoint
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Merge
 from prequential.engine.input.message_rows import WHOLE, rows_of
-from prequential.engine.input.plain import JoinedValues, Plain
+from prequential.engine.input.plain import JoinedValues, Parser, Plain
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.readers import ConsumerRecords, ObjectReader, Original
 from prequential.runtime.worker import round_pace, silences
 from prequential.runtime.worker import runner as runner_module
+from prequential.runtime.worker.arrow_columns import ArrowParser
 from prequential.runtime.worker.batches import MANY, Originals, SharedParser, to_batch
 from prequential.runtime.worker.publisher import MessageConverter
 from prequential.topics.dead_letters import origin_of
@@ -378,3 +380,40 @@ def test_without_pyarrow_an_arrow_message_is_a_dead_letter(monkeypatch: pytest.M
     _, [letter] = letters_of([b"\xff\xff\xff\xffanything"])
     assert letter[:2] == (0, None)
     assert "pip install 'prequential[files]'" in letter[2]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        GOOD,
+        {**GOOD, "y_true": [True, False, True], "ts": pa.array([1_500, 2, -1], pa.timestamp("us", "UTC"))},
+        {**GOOD, "y_true": [3, -1, 3], "ts": [5, 6, 7], "value": [0.5, 1e300, 2.0]},
+        {**GOOD, "instance_id": [7, -(1 << 62), 0], "y_true": pa.array(["x", "y", "x"]).dictionary_encode()},
+        {**GOOD, "instance_id": pa.array(["long", "", "c"], pa.large_string())},
+        {**GOOD, "instance_id": ["1E+20", "b", "ü"]},
+        {**GOOD, "y_true": [0.5, 1.0, 2.0]},
+        {**GOOD, "y_true": ["x", "ü", " "]},
+        {**GOOD, "ts": pa.array([1, 1 << 60, 2], pa.timestamp("s"))},
+        {**GOOD, "value": [1.0, None, float("nan")]},
+    ],
+)
+@pytest.mark.parametrize("task", ["classification", "regression", "multilabel"])
+def test_columns_of_usual_types_are_those_of_the_mapping(columns: dict[str, object], task: str) -> None:
+    """Without values of Python, and with them; for a part of a batch as well."""
+    parser = ArrowParser(Config(defaults=StreamConfig(task=task)), Parser())
+    values = fetched([stream_of(table(**columns))]).values
+    for rows in (values.runs[0].rows, values[1:].runs[0].rows):  # type: ignore[attr-defined, index]
+        found = parser.parse(LABELS, rows)
+        reading = parser._reading(LABELS, rows.schema)
+        parser._readings = {key: reading._replace(fields=None) for key in parser._readings}  # type: ignore
+        expected = parser.parse(LABELS, rows)
+        parser._readings = {}
+        assert found.reasons == expected.reasons
+        records = [one.records() if isinstance(one, Plain) else one.records for one in (found, expected)]
+        assert records[0] == records[1]
+        if isinstance(found, Plain) and isinstance(expected, Plain):
+            for name in found.columns._fields:
+                ours, theirs = getattr(found.columns, name), getattr(expected.columns, name)
+                if name == "names" and task == "regression":  # whose targets have no names
+                    ours, theirs = ours[:, :2], theirs[:, :2]
+                np.testing.assert_array_equal(ours, theirs, name)

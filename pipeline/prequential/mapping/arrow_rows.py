@@ -14,7 +14,7 @@ from prequential.mapping.rows import pick
 TIME = "timestamp"
 
 #: Milliseconds of each unit of Arrow's times, as a fraction.
-_OF_MS = {"s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
+OF_MS = {"s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
 
 _MS_OF_DAY = 86_400_000
 
@@ -25,26 +25,26 @@ class ArrowRows:
     reasons: Mapping[int, str] = {}
 
     def __init__(self, batch: Any) -> None:
-        self._batch = batch
+        self.batch = batch
 
     @property
     def schema(self) -> Any:
         """Return the schema of the record batch, with the columns' names and types, in their order."""
-        return self._batch.schema
+        return self.batch.schema
 
     def part(self, start: int, stop: int) -> ArrowRows:
         """Return some of these rows, without copying them."""
-        return ArrowRows(self._batch.slice(start, max(0, stop - start)))
+        return ArrowRows(self.batch.slice(start, max(0, stop - start)))
 
     def __len__(self) -> int:
-        return int(self._batch.num_rows)
+        return int(self.batch.num_rows)
 
     def column(self, path: Path) -> list[Any]:
         """Return the value of every row at a path; None where there is none."""
-        names = self._batch.schema.names
+        names = self.batch.schema.names
         whole = ".".join(path.keys)
         name, *below = [whole] if whole in names else path.keys
-        column = self._batch.column(names.index(name))
+        column = self.batch.column(names.index(name))
         if path.root == TIME:
             return _milliseconds(column)
         values = _plain(column)
@@ -52,8 +52,8 @@ class ArrowRows:
 
     def raw(self, index: int) -> bytes:
         """Return a row as a JSON object in UTF-8, whose fields are the columns; absent values are null."""
-        columns = self._batch.slice(index, 1).columns
-        row = {name: _values(column)[0] for name, column in zip(self._batch.schema.names, columns)}
+        columns = self.batch.slice(index, 1).columns
+        row = {name: _values(column)[0] for name, column in zip(self.batch.schema.names, columns)}
         return msgspec.json.encode(row, enc_hook=str)
 
     def has(self, path: Path) -> bool:
@@ -68,12 +68,12 @@ class ArrowRows:
 
     def fields(self) -> str:
         """Return the columns and their types as text, if any column is nested; else an empty text."""
-        schema = self._batch.schema
+        schema = self.batch.schema
         return ", ".join(map(str, schema)) if any(map(pa.types.is_nested, schema.types)) else ""
 
     def names(self) -> Sequence[str]:
         """Return the names of the columns in their order, as the schema of the record batch has them."""
-        return list(self._batch.schema.names)
+        return list(self.batch.schema.names)
 
 
 def _plain(column: Any) -> list[Any]:
@@ -109,7 +109,7 @@ def _values(column: Any) -> list[Any]:
 def _milliseconds(column: Any) -> list[int | None]:
     kind = column.type
     if pa.types.is_timestamp(kind):
-        times, (factor, divisor) = column.cast(pa.int64()), _OF_MS[kind.unit]
+        times, (factor, divisor) = column.cast(pa.int64()), OF_MS[kind.unit]
     elif pa.types.is_date32(kind):
         times, (factor, divisor) = column.cast(pa.int32()), (_MS_OF_DAY, 1)
     else:

@@ -23,7 +23,7 @@ _NUMBERS["label_propensity"] = scanned.PROPENSITY
 _NUMBER_TYPES = {int, float, type(None)}
 
 #: Most different whole numbers of a batch that are named as classes; with more they are amounts, as a rule.
-_MOST_CLASSES = 5_000
+MOST_CLASSES = 5_000
 
 
 class NameNumbers(dict[str, int]):
@@ -151,7 +151,7 @@ def _write_targets(column: Any, names: Ints32, amounts: Floats, numbers: NameNum
     if bool not in types:
         amounts[:, scanned.TARGET_NUMBER] = column
     whole = {value for value in column if type(value) is not float}
-    if len(whole) <= _MOST_CLASSES:
+    if len(whole) <= MOST_CLASSES:
         classes = {value: numbers[str(value).lower()] for value in whole}
         names[:, scanned.TARGET] = [-1 if type(value) is float else classes[value] for value in column]
     return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from prequential.configuration.settings.model import Config
 from prequential.engine.input.plain import Parser, Plain
@@ -11,6 +11,36 @@ from prequential.mapping.model import REQUIRED
 from prequential.mapping.parsing import same_names, with_times
 from prequential.mapping.translation import Translator
 from prequential.topics.decoding import LABELS, Decoded
+
+
+class _Reading(NamedTuple):
+    """How rows with a schema are read."""
+
+    translator: Translator
+    #: The column of each field; None if some fields are objects.
+    fields: dict[str, str] | None
+
+
+class _Rows:
+    """The rows of Arrow messages as objects (`RecordObjects`)."""
+
+    def __init__(self, rows: Any, translator: Translator) -> None:
+        self._rows, self._translator = rows, translator
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def part(self, start: int, stop: int) -> _Rows:
+        """Return some of these records."""
+        return _Rows(self._rows.part(start, stop), self._translator)
+
+    def record(self, position: int) -> Any:
+        """Return the record at a place."""
+        return self.part(position, position + 1).records()[0]
+
+    def records(self) -> list[Any]:
+        """Return all records."""
+        return self._translator(self._rows).records
 
 
 class ArrowParser:
@@ -22,40 +52,51 @@ class ArrowParser:
         self._segments = sorted(
             {key for stream in (config.defaults, *config.streams.values()) for key in stream.segments}
         )
-        self._translators: dict[Any, Translator | str] = {}
+        self._readings: dict[Any, _Reading | str] = {}
 
     def parse(self, kind: int, rows: Any) -> Decoded | Plain:
         """The records of `mapping.arrow_rows.ArrowRows`: as columns if all are valid and of usual types."""
-        translator = self._translator(kind, rows.schema)
-        if isinstance(translator, str):
-            return Decoded([None] * len(rows), dict.fromkeys(range(len(rows)), translator))
+        reading = self._reading(kind, rows.schema)
+        if isinstance(reading, str):
+            return Decoded([None] * len(rows), dict.fromkeys(range(len(rows)), reading))
+        translator = reading.translator
+        if reading.fields is not None:
+            from prequential.runtime.worker.arrow_fields import columns_of
+
+            columns = columns_of(rows.batch, reading.fields, self._numbers, self._task_of)
+            if columns is not None:
+                return Plain(columns, self._numbers.known, [_Rows(rows, translator)], {})
         translated = translator(rows)
         plain = None if translated.reasons else plain_of(translated, self._numbers)
         return Decoded(translated.records, translated.reasons) if plain is None else plain
 
-    def _translator(self, kind: int, schema: Any) -> Translator | str:
-        """The translator for a schema, or why its rows are no records of this kind."""
-        key = kind, tuple((field.name, str(field.type)) for field in schema)
-        if key not in self._translators:
-            if len(self._translators) >= _MOST_SCHEMAS:
-                self._translators.clear()
-            self._translators[key] = self._new(kind, schema)
-        return self._translators[key]
+    def _task_of(self, stream: str) -> str:
+        return self._config.stream(stream).task
 
-    def _new(self, kind: int, schema: Any) -> Translator | str:
+    def _reading(self, kind: int, schema: Any) -> _Reading | str:
+        """How to read rows with a schema, or why they are no records of this kind."""
+        key = kind, tuple((field.name, str(field.type)) for field in schema)
+        if key not in self._readings:
+            if len(self._readings) >= _MOST_SCHEMAS:
+                self._readings.clear()
+            self._readings[key] = self._new(kind, schema)
+        return self._readings[key]
+
+    def _new(self, kind: int, schema: Any) -> _Reading | str:
         from prequential.mapping.arrow_rows import type_of_time
 
         if missing := [name for name in REQUIRED[kind] if name not in schema.names]:
             return f"the Arrow stream lacks columns: {', '.join(missing)}"
         mapping = same_names(kind, schema.names, segments=self._segments)
+        fields = {name: field.path.text for name, field in mapping.fields.items() if field.path is not None}
         time = mapping.fields.get("ts")
         if time is not None and time.path is not None:
             mapping = with_times(mapping, type_of_time(schema, time.path))
-        config = self._config
-        return Translator(
-            mapping, lambda stream: config.stream(stream).task,
-            classes_of=lambda stream: config.stream(stream).classes, withdraws=kind == LABELS,
+        translator = Translator(
+            mapping, self._task_of, classes_of=lambda stream: self._config.stream(stream).classes,
+            withdraws=kind == LABELS,
         )  # fmt: skip
+        return _Reading(translator, None if mapping.objects else fields)
 
 
 #: Most schemas of which translators are kept: schemas come from strangers.
