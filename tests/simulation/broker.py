@@ -4,7 +4,7 @@ Each method is a request that arrives, and takes effect at once. Delays, losses 
 network's (`network.py`), and what a client makes of an answer is the client's (`clients.py`). Brokers answer
 with Kafka's error codes; 0 is none.
 
-Left out, because nothing here depends on it: replicas and their leaders, quotas, permissions, and KIP-848.
+Left out, because nothing here depends on it: replicas and their leaders, quotas, and permissions.
 """
 
 from __future__ import annotations
@@ -158,12 +158,21 @@ class Member:
         self.seen = seen
         self.has_joined = True
         self.assignment: list[Place] = []
+        #: With the `consumer` protocol: what the member has, or has not yet let go; and its epoch.
+        self.owned: list[Place] = []
+        self.told: list[Place] = []  # what it was told to have, and may not have confirmed yet
+        self.epoch = 0
 
 
 class Group:
-    """A consumer group of the classic protocol, eager or cooperative, and its committed offsets.
+    """A consumer group, and its committed offsets.
 
-    Clients have `group_member_is_alive`, `group_rebalances`, `group_assigns` and `group_expels`.
+    With the classic protocol, eager or cooperative, all members join again for each generation. With the
+    `consumer` protocol (KIP-848), each change has an epoch. Members learn with their heartbeats what they
+    have to let go, and get partitions once their former owners have done so.
+
+    Clients have `group_member_is_alive`, `group_rebalances`, `group_assigns`, `group_reconciles` and
+    `group_expels`.
     """
 
     def __init__(self, cluster: Cluster, name: str) -> None:
@@ -192,9 +201,14 @@ class Group:
             self.members[member_id] = Member(client, instance, topics, self._cluster.loop.time())
         else:
             member.has_joined = True
-        if self._is_stable:
-            self._rebalance(member_id)
-        self._complete()
+        if client.is_reconciled:
+            if member is None:
+                self._aim()
+                self._cluster.loop.call_outside(self._beat, member_id, delay=client.heartbeat_seconds / 10)
+        else:
+            if self._is_stable:
+                self._rebalance(member_id)
+            self._complete()
         if not self._is_watched:
             self._is_watched = True
             self._cluster.loop.call_outside(self._watch, delay=_LOOK_SECONDS)
@@ -215,9 +229,47 @@ class Group:
 
     def leave(self, member_id: str) -> None:
         """A member leaves; its partitions go to others."""
-        if self.members.pop(member_id, None) is not None:
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._change(member)
+
+    def _change(self, gone: Member) -> None:
+        """Divide the partitions among the others after a member has gone."""
+        if gone.client.is_reconciled:
+            self._aim()
+        else:
             self._rebalance(None)
             self._complete()
+
+    def _aim(self) -> None:
+        """Begin an epoch of the `consumer` protocol, with the partitions that members are to have."""
+        self.generation += 1
+        self._assign()
+
+    def _beat(self, member_id: str) -> None:
+        """A member's heartbeat: it learns what to let go or, if nothing, what it gets."""
+        member = self.members.get(member_id)
+        if member is None:
+            return
+        again = member.client.heartbeat_seconds
+        self._cluster.loop.call_outside(self._beat, member_id, delay=again)
+        if not member.client.group_member_is_alive() or (member.client.reconciled or []) != member.told:
+            return  # or it has not confirmed yet
+        member.owned = member.told
+        kept = [place for place in member.owned if place in member.assignment]
+        if len(kept) < len(member.owned):
+            # The brokers have the partitions as this member's until it has confirmed that it has let them go.
+            self._tell(member, kept)
+            return
+        others = {place for other in self.members.values() if other is not member for place in other.owned}
+        owned = [place for place in member.assignment if place not in others]
+        if owned != member.owned or member.epoch != self.generation:
+            member.owned, member.epoch = owned, self.generation
+            self._tell(member, owned)
+
+    def _tell(self, member: Member, places: list[Place]) -> None:
+        member.told = places
+        member.client.group_reconciles(member.epoch, places)
 
     def _rebalance(self, joining: str | None) -> None:
         self._is_stable = False
@@ -240,7 +292,8 @@ class Group:
         topics = sorted({topic for _, member in members for topic in member.topics})
         places = [(topic, number) for topic in topics for number in range(self._cluster.count(topic))]
         if members and members[0][1].client.is_cooperative:
-            _divide_again([member for _, member in members], places)
+            is_reconciled = members[0][1].client.is_reconciled
+            _divide_again([member for _, member in members], places, moves=is_reconciled)
             return
         for _, member in members:
             member.assignment = []
@@ -265,8 +318,9 @@ class Group:
                 del self.members[member_id]
                 self._removed.add(member_id)
                 member.client.group_expels(fenced=False)
-                self._rebalance(None)
-        self._complete()
+                self._change(member)
+        if not any(member.client.is_reconciled for member in self.members.values()):
+            self._complete()
         self._is_watched = bool(self.members)
         if self._is_watched:
             self._cluster.loop.call_outside(self._watch, delay=_LOOK_SECONDS)
@@ -277,6 +331,9 @@ class Group:
             return 0
         if member_id not in self.members:
             return KafkaError.UNKNOWN_MEMBER_ID
+        member = self.members[member_id]
+        if member.client.is_reconciled:
+            return 0 if generation == member.epoch else KafkaError.STALE_MEMBER_EPOCH
         return 0 if generation == self.generation else KafkaError.ILLEGAL_GENERATION
 
     def commit(self, offsets: Mapping[Place, tuple[int, str]], member_id: str, generation: int) -> int:
@@ -289,21 +346,22 @@ class Group:
         return 0
 
 
-def _divide_again(members: Sequence[Member], places: Sequence[Place]) -> None:
-    """Divide partitions evenly, and move as few as possible.
+def _divide_again(members: Sequence[Member], places: Sequence[Place], *, moves: bool) -> None:
+    """Divide partitions evenly, and give as few as possible to others.
 
-    A partition that moves has no owner until the next rebalance, which its former owner asks for.
+    Unless it `moves` at once, such a partition has no owner until the next rebalance, for which its former
+    owner asks.
     """
     base, more = divmod(len(places), len(members))
     owned = {place for member in members for place in member.assignment}
-    free = [place for place in places if place not in owned]
-    wanted = []
-    for member in sorted(members, key=lambda member: -len(member.assignment)):
-        quota = base + (more > 0 and (len(member.assignment) > base or more > len(wanted)))
-        more -= quota > base
+    quotas = []
+    for index, member in enumerate(sorted(members, key=lambda member: -len(member.assignment))):
+        quota = base + (index < more)
         member.assignment = [place for place in member.assignment if place in places][:quota]
-        wanted.append((member, quota))
-    for member, quota in wanted:
+        quotas.append((member, quota))
+    kept = {place for member in members for place in member.assignment}
+    free = [place for place in places if place not in (kept if moves else owned)]
+    for member, quota in quotas:
         while free and len(member.assignment) < quota:
             member.assignment.append(free.pop())
 

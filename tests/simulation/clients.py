@@ -38,6 +38,9 @@ _RETRY_SECONDS = 0.05
 #: Seconds that a client waits between two looks at its queues.
 _LOOK_SECONDS = 0.05
 
+#: Seconds of a session, and between heartbeats, that brokers have for the `consumer` protocol.
+_BROKERS_SESSION_SECONDS, _BROKERS_HEARTBEAT_SECONDS = 6.0, 0.5
+
 #: Seconds that brokers delay an answer about a partition without new records.
 _BATCH = 10_000
 
@@ -244,7 +247,7 @@ class Producer(Client):
             self._fatal = KafkaError(KafkaError._FENCED, fatal=True)
         elif code in (
             KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID,
-            KafkaError._INCONSISTENT,
+            KafkaError.STALE_MEMBER_EPOCH, KafkaError._INCONSISTENT,
         ):  # fmt: skip
             self._abortable = KafkaError(code, txn_requires_abort=True)
         else:
@@ -364,10 +367,21 @@ class Consumer(Client):
         self._readings: dict[Place, _Reading] = {}
         self._instance: str | None = settings.get("group.instance.id")
         self.session_seconds = int(settings.get("session.timeout.ms", 45_000)) / 1000
-        self._heartbeat = int(settings.get("heartbeat.interval.ms", 3_000)) / 1000
+        self.heartbeat_seconds = int(settings.get("heartbeat.interval.ms", 3_000)) / 1000
         strategy = settings.get("partition.assignment.strategy", "range,roundrobin")
+        #: Whether it speaks the `consumer` protocol (KIP-848), in which brokers have these times.
+        self.is_reconciled = settings.get("group.protocol", "classic") == "consumer"
+        if self.is_reconciled:
+            self.session_seconds, self.heartbeat_seconds = (
+                _BROKERS_SESSION_SECONDS,
+                _BROKERS_HEARTBEAT_SECONDS,
+            )
+            strategy = settings.get("group.remote.assignor", "uniform")
         self.assigns_by_range = strategy.startswith("range")
-        self.is_cooperative = strategy.startswith("cooperative")
+        self.is_cooperative = strategy.startswith(("cooperative", "uniform"))
+        #: With the `consumer` protocol: the partitions that it has confirmed; None: not yet any.
+        self.reconciled: list[Place] | None = None
+        self._reconcile: tuple[int, list[Place]] | None = None
         self._topics: list[str] = []
         self._callbacks: dict[str, Any] = {}
         self._member_id = ""
@@ -554,12 +568,17 @@ class Consumer(Client):
             self._is_rebalancing = False
             self._member_id = ""
             self._give_up("lost")
+            self.reconciled = self._reconcile = None
             self._join()
         elif self._is_rebalancing:
             self._assigned = None
             if not self.is_cooperative:
                 self._give_up("revoke")
             self._join()
+        if self._reconcile is not None:
+            self._generation, places = self._reconcile
+            self._reconcile = None
+            self._have(places)
         if self._assigned is not None and not self._is_rebalancing:
             generation, places = self._assigned
             self._assigned, self._generation = None, generation
@@ -595,6 +614,19 @@ class Consumer(Client):
         elif self._readings == before_call and not self._readings and new and not self._assigns_itself:
             self.assign([TopicPartition(*place) for place in new])
 
+    def _have(self, places: list[Place]) -> None:
+        """Let partitions go, or take some, as the brokers say; only changes are reported."""
+        before = self._owned or []
+        gone = [place for place in before if place not in places]
+        new = [place for place in places if place not in before]
+        self._owned = list(places)
+        if gone:
+            self._callbacks["revoke"](self, [TopicPartition(*place) for place in gone])
+            self.incremental_unassign([TopicPartition(*place) for place in gone])
+        if new:
+            self._callbacks["assign"](self, [TopicPartition(*place) for place in new])
+        self.reconciled = list(places)
+
     #: Callbacks of this project assign partitions themselves, possibly none.
     _assigns_itself = True
 
@@ -613,7 +645,7 @@ class Consumer(Client):
         def learn() -> None:
             self._is_rebalancing |= self._member_id == member_id
 
-        self.loop.call_outside(learn, delay=self.cluster.random.random() * self._heartbeat)
+        self.loop.call_outside(learn, delay=self.cluster.random.random() * self.heartbeat_seconds)
 
     def group_assigns(self, generation: int, places: list[Place]) -> None:
         """The coordinator has assigned partitions."""
@@ -621,6 +653,16 @@ class Consumer(Client):
         def learn() -> None:
             if generation == self._group.generation:
                 self._assigned = generation, list(places)
+
+        self.loop.call_outside(learn, delay=self.network.delay())
+
+    def group_reconciles(self, epoch: int, places: list[Place]) -> None:
+        """The coordinator says, in its answer to a heartbeat, which partitions the member is to have."""
+        member_id = self._member_id
+
+        def learn() -> None:
+            if self._member_id == member_id:
+                self._reconcile = epoch, list(places)
 
         self.loop.call_outside(learn, delay=self.network.delay())
 
@@ -633,7 +675,7 @@ class Consumer(Client):
             if self._member_id == member_id:
                 self._is_expelled, self._is_fenced = not fenced, fenced
 
-        self.loop.call_outside(learn, delay=self.cluster.random.random() * self._heartbeat)
+        self.loop.call_outside(learn, delay=self.cluster.random.random() * self.heartbeat_seconds)
 
     def consumer_group_metadata(self) -> bytes:
         """The membership in librdkafka's form."""

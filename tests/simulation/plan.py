@@ -15,7 +15,7 @@ from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.model import Config, SourceConfig, WorkerConfig
 from prequential.configuration.settings.notifications import NOTIFIED, NotifyConfig
 from prequential.configuration.settings.streams import BY_INSTANCE, DetectorConfig, StreamConfig
-from prequential.topics.clients import KafkaConfig
+from prequential.topics.clients import CLASSIC, CONSUMER, KafkaConfig
 from prequential.topics.partitioning import key_of
 from prequential.topics.specs import DEAD_LETTERS, JOURNAL, METRICS, PARTS, SNAPSHOTS
 
@@ -178,8 +178,9 @@ def plan_of(seed: int) -> Plan:
         stream = replace(stream, detectors=_DETECTORS)
     wide = {_WIDE: replace(stream, key=BY_INSTANCE, emit_outcomes=None)} if rng.random() < 0.2 else {}
     ingests = rng.choice(aim.ingests)
+    protocol = random.Random(f"protocol {seed}").choices([CLASSIC, CONSUMER], [5, 1])[0]
     config = Config(
-        kafka=KafkaConfig(partitions=partitions), defaults=stream, streams=wide,
+        kafka=KafkaConfig(partitions=partitions, group_protocol=protocol), defaults=stream, streams=wide,
         worker=replace(_worker(rng), **aim.settings), ingest=(_source(),) if ingests else (),
         notify=NotifyConfig(url="https://webhook.example/", topics=NOTIFIED),
     )  # fmt: skip
@@ -204,7 +205,8 @@ def plan_of(seed: int) -> Plan:
         )
     return Plan(
         config, workers, ingests, notifiers, sends, _faults(rng, programs, seconds, aim),
-        shuffles=rng.random() < 0.7, is_static=rng.random() < 0.2, has_poison=has_poison, jitter=aim.jitter,
+        shuffles=rng.random() < 0.7, is_static=rng.random() < 0.2 and protocol == CLASSIC,
+        has_poison=has_poison, jitter=aim.jitter,
         mistake=mistake,
         webhook_loss=own.choice([0.0, 0.3]), outcomes=outcomes,
     )  # fmt: skip

@@ -18,6 +18,9 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 #: Partitions of the script's topic.
 PARTITIONS = 2
 
+#: How groups divide partitions: eagerly, cooperatively, or by the brokers (KIP-848).
+EAGER, COOPERATIVE, BROKERS = "range", "cooperative-sticky", "uniform"
+
 #: Transaction timeout in ms of producers, and of those whose transaction is to outlive it.
 _TIMEOUT_MS, _SHORT_TIMEOUT_MS = 60_000, 1_000
 
@@ -28,7 +31,10 @@ _OUTLIVED_SECONDS = 3.0
 _CALL_SECONDS = 15.0
 
 _FENCING = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
-_EXPELLED = (KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID)
+_EXPELLED = (
+    KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID,
+    KafkaError.STALE_MEMBER_EPOCH, KafkaError.FENCED_MEMBER_EPOCH,
+)  # fmt: skip
 
 
 class Library(NamedTuple):
@@ -70,16 +76,21 @@ def script_of(seed: int) -> list[Step]:
             steps.append(Step(action, who, rng.randrange(PARTITIONS)))
             if action in ("commit", "abort"):
                 open_[who] = False
-        if rng.random() < 0.1:
+        if rng.random() < 0.25:
             steps.append(Step(rng.choice(["join", "join", "leave"]), rng.randrange(3)))
     return steps
+
+
+def strategy_of(seed: int) -> str:
+    """How the group of a script divides partitions: each way has its turn."""
+    return (COOPERATIVE, BROKERS, EAGER)[seed % 3]
 
 
 class Run:
     """One run of a script; `answers` has what was answered, step by step."""
 
-    def __init__(self, library: Library, name: str) -> None:
-        self._library, self._name = library, name
+    def __init__(self, library: Library, name: str, strategy: str) -> None:
+        self._library, self._name, self._strategy = library, name, strategy
         self.answers: list[Any] = []
         self._producers: dict[int, Any] = {}
         self._gone: set[int] = set()  # producers that are of no further use
@@ -168,20 +179,34 @@ class Run:
     def _join(self, step: Step) -> Any:
         if step.who in self._members:
             return "a member already"
+        own: dict[str, Any] = {
+            "session.timeout.ms": 6_000, "heartbeat.interval.ms": 300,
+            "partition.assignment.strategy": self._strategy,
+        }  # fmt: skip
+        if self._strategy == BROKERS:
+            own = {"group.protocol": "consumer", "group.remote.assignor": self._strategy}
         consumer = self._library.consumer({
-            **self._library.settings, "group.id": self._name, "session.timeout.ms": 6_000,
-            "heartbeat.interval.ms": 300, "auto.offset.reset": "earliest", "enable.auto.commit": False,
-            "partition.assignment.strategy": "range", "log_level": 0,
+            **self._library.settings, **own, "group.id": self._name, "auto.offset.reset": "earliest",
+            "enable.auto.commit": False, "log_level": 0,
         })  # fmt: skip
         who = step.who
 
+        is_cooperative = self._strategy != EAGER
+
         def assigned(consumer: Any, parts: list[TopicPartition]) -> None:
-            self._assignments[who] = sorted((part.topic, part.partition) for part in parts)
-            consumer.assign([])
+            places = {(part.topic, part.partition) for part in parts}
+            before = set(self._assignments.get(who, ())) if is_cooperative else set()
+            self._assignments[who] = sorted(before | places)
+            (consumer.incremental_assign if is_cooperative else consumer.assign)([])
 
         def revoked(consumer: Any, parts: list[TopicPartition]) -> None:
-            self._assignments.pop(who, None)
-            consumer.unassign()
+            if is_cooperative:
+                places = {(part.topic, part.partition) for part in parts}
+                self._assignments[who] = sorted(set(self._assignments.get(who, ())) - places)
+                consumer.incremental_unassign([])
+            else:
+                self._assignments.pop(who, None)
+                consumer.unassign()
 
         consumer.subscribe([self._name], on_assign=assigned, on_revoke=revoked)
         self._members[who] = consumer
@@ -202,12 +227,23 @@ class Run:
         while self._library.monotonic() < until and stable < 20:
             for member in self._members.values():
                 member.poll(0.01)
-            parts = [part for own in self._assignments.values() for part in own]
-            is_agreed = len(self._assignments) == len(self._members) and (
-                not self._members or sorted(parts) == [(self._name, number) for number in range(PARTITIONS)]
-            )
-            stable = stable + 1 if is_agreed else 0
-        return sorted(len(own) for own in self._assignments.values())
+            stable = stable + 1 if self._is_agreed() else 0
+        return self._counts()
+
+    def _counts(self) -> list[int]:
+        """How many partitions each member has; with the `consumer` protocol, some are never told of any."""
+        return sorted(len(self._assignments.get(who, ())) for who in self._members)
+
+    def _is_agreed(self) -> bool:
+        """Whether each partition has a member, and members have equally many, as far as possible."""
+        if not self._members:
+            return True
+        if self._strategy == EAGER and len(self._assignments) < len(self._members):
+            return False
+        parts = sorted(part for own in self._assignments.values() for part in own)
+        counts = self._counts()
+        every = [(self._name, number) for number in range(PARTITIONS)]
+        return parts == every and counts[-1] - counts[0] <= 1
 
     # ---- readers
 

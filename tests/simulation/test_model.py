@@ -13,7 +13,7 @@ from tests.simulation import clients
 from tests.simulation.broker import Cluster
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.network import Network
-from tests.simulation.scripts import PARTITIONS, Library, Run, real, script_of
+from tests.simulation.scripts import PARTITIONS, Library, Run, real, script_of, strategy_of
 
 
 def on_the_model(seed: int, name: str) -> list[object]:
@@ -23,7 +23,7 @@ def on_the_model(seed: int, name: str) -> list[object]:
     cluster.create(name, PARTITIONS, {})
     clients.surroundings.append(clients.Surroundings(cluster, network))
     library = Library(clients.Producer, clients.Consumer, {}, loop.block, loop.time)
-    run = Run(library, name)
+    run = Run(library, name, strategy_of(seed))
     ends: list[object] = []
 
     def main() -> None:
@@ -46,7 +46,7 @@ def on_kafka(broker: Broker, seed: int, name: str) -> list[object]:
     """What Kafka answers to a script."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(name, PARTITIONS)])[name].result()
-    return Run(real(broker.bootstrap_servers), name).run(script_of(seed))
+    return Run(real(broker.bootstrap_servers), name, strategy_of(seed)).run(script_of(seed))
 
 
 @pytest.mark.parametrize("seed", range(20))
