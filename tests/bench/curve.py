@@ -4,7 +4,9 @@
 of streams in a process of its own. Seconds are CPU seconds of the thread that runs the engine, which is
 compiled before. No messages become due: what they cost follows from their number (`tests.bench.costs`).
 
-The rounds in which streams come for the first time stand apart. Memory is that of the state at the end.
+The rounds in which streams come for the first time stand apart; what a stream costs in these with its first
+records is also told by itself. Memory is that of the state at the end. A shard has room for all streams here,
+which it has by default for 10,000 (`limits.streams_per_shard`).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from functools import partial
 from typing import Any
 
 from prequential.cli.worker import quiet_collector
-from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.model import Config, Limits
 from prequential.engine.shard import Shard
 from prequential.runtime import program
 from prequential.runtime.compilation import compile_loops
@@ -32,7 +34,7 @@ STREAMS = (1, 10, 100, 1_000, 10_000, 100_000)
 MODELS = 2
 
 #: Instances of a run, at least; and of each stream.
-INSTANCES, OF_EACH = 100_000, 3
+INSTANCES, OF_EACH = 100_000, 10
 
 _EACH = 2 + MODELS  # records of an instance
 
@@ -40,7 +42,7 @@ _EACH = 2 + MODELS  # records of an instance
 def measure(case: str, streams: int) -> dict[str, Any]:
     """One number of streams."""
     settings = dataclasses.replace(CASES[case].config, emit_every=None, emit_outcomes=None)
-    config = Config(defaults=settings)
+    config = Config(defaults=settings, limits=Limits(streams_per_shard=max(STREAMS)))
     compile_loops(partial(print, file=sys.stderr), config)
     instances, size = max(INSTANCES, OF_EACH * streams), 4 * ROUND
     shard, before = Shard(config), resident()
@@ -48,6 +50,7 @@ def measure(case: str, streams: int) -> dict[str, Any]:
     new = 1 + streams * _EACH // size  # rounds until all streams are known
     return {
         "case": case, "streams": streams, "new_us": per_event(rounds[:new], "seconds"),
+        "stream_us": sum(spent.seconds for spent in rounds[:new]) / streams * 1e6,
         "us": per_event(rounds[new:], "seconds"), "joining_us": per_event(rounds[new:], "joining"),
         "mb": (resident() - before) / 1e6,
     }  # fmt: skip
@@ -67,7 +70,7 @@ def main() -> None:
         print(json.dumps(measure(**json.loads(args.one))))
         return
     if not args.json:
-        print("streams    while new, µs   then, µs   join and estimators, µs   MB", flush=True)
+        print("streams    while new, µs   then, µs   a new stream, µs     MB   kB per stream", flush=True)
     for streams in args.streams or STREAMS:
         asked = json.dumps({"case": args.case, "streams": streams})
         command = [sys.executable, "-m", "tests.bench.curve", "--one", asked]
@@ -75,9 +78,10 @@ def main() -> None:
         if args.json:
             print(json.dumps(found), flush=True)
             continue
+        each = f"{found['stream_us']:,.0f}" if streams * _EACH >= 4 * ROUND else "-"
         print(
-            f"{streams:<10,} {found['new_us']:>13.2f} {found['us']:>10.2f} {found['joining_us']:>25.2f} "
-            f"{found['mb']:>4,.0f}",
+            f"{streams:<10,} {found['new_us']:>13.2f} {found['us']:>10.2f} {each:>18} "
+            f"{found['mb']:>6,.0f} {found['mb'] * 1e3 / streams:>15,.0f}",
             flush=True,
         )
 
