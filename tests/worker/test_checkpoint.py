@@ -216,6 +216,10 @@ class FakeFetcher:
     def ends(self) -> dict[tuple[int, int], int]:
         return {}
 
+    @property
+    def ends_at(self) -> float:
+        return inf
+
     def read_at(self, *_: Any) -> float:
         return inf
 
