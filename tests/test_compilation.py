@@ -66,6 +66,7 @@ def by_default() -> list[str]:
     """
     from prequential.configuration.settings.model import Config
     from prequential.engine import warmup
+    from prequential.engine.comparisons.disagreement import repeat_encounters
     from prequential.engine.comparisons.reporting import pair_statuses
     from prequential.engine.delay import due_periods, expecting, following, periods
     from prequential.engine.estimators import window
@@ -76,6 +77,8 @@ def by_default() -> list[str]:
     config, anew = Config(), missing()
     compile_loops(lambda notice: None, config)
     found = [f"not in the cache: {loop}" for loop in anew]
+    # Only messages between two rounds of comparisons need it, which no small shard has.
+    found += [loop.__qualname__ for loop in (repeat_encounters,) if not loop.overloads]
     warmup._STREAMS = ("classes", "plain")
     found += noting()
     shard = Shard(config)

@@ -17,6 +17,7 @@ from prequential.configuration.settings import streams
 from prequential.configuration.settings.model import Config, Limits
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.catalog.positives import positives_by_owner, positives_of_plan
+from prequential.engine.comparisons.disagreement import Disagreements, repeat_encounters
 from prequential.engine.comparisons.reporting import pair_statuses
 from prequential.engine.compiled.pool import remove_all
 from prequential.engine.delay import coverage, following, latency, periods, selection
@@ -263,6 +264,7 @@ def _warm_up_rare(state: ShardState) -> None:
     lasting.course(means, 0, 0, 0.5, 1.0, 1.0, 1.0, 1.0)
     lasting.is_evident(means, 0, 0, 0, 0, True, 1.0)
     phases.best_move(np.zeros((0, 0)), 0, 0, 0, 0, sums, sums)
+    repeat_encounters(state.logs.encounters, 0, 1, Disagreements().tables, 1)
     coverage.take_out(state.accounts.coverage, state.logs.events, 0)
     remove_all(state.accounts.coverage.pool, 0)
 

@@ -207,12 +207,18 @@ class Draft(NamedTuple):
         )
         heads = as_bytes(b"".join([subjects.heads for subjects in self.subjects]) or b" ")
         ends = np.cumsum(np.concatenate([subjects.sizes for subjects in self.subjects]))
-        return MessageTexts(as_bytes(digests), TextPool(heads, ends), self.rows, self.texts, self.fields)
+        # In one form, however a caller made them: others would be compiled in the middle of a stream.
+        texts = self.texts.text.view()
+        texts.flags.writeable = False
+        rows, fields = map(np.ascontiguousarray, (self.rows, self.fields))
+        return MessageTexts(
+            as_bytes(digests), TextPool(heads, ends), rows, TextPool(texts, self.texts.ends), fields
+        )
 
     def groups(self) -> MessageGroups:
         """The groups, with the cumulative number of messages."""
         ends = np.cumsum([len(subjects.identities) for subjects in self.subjects])
-        return MessageGroups(ends, self.outcomes, self.ts, self.columns)
+        return MessageGroups(ends, *map(np.ascontiguousarray, (self.outcomes, self.ts, self.columns)))
 
     def keys(self) -> list[str]:
         """The name of its stream, which is its key in the topic, for each message."""
