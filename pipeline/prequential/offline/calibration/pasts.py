@@ -90,23 +90,23 @@ def best_phase(losses: Floats) -> Ints:
     6000
     """
     phases = _phases(losses, 0, len(losses))
-    candidates = [phase for phase in phases if losses[phase[0] : phase[1]].mean() > 0.0] or phases
-    lowest = min(candidates, key=lambda phase: float(losses[phase[0] : phase[1]].mean()))
-    kept = [phase for phase in candidates if not _higher(losses[slice(*phase)], losses[slice(*lowest)])]
-    return np.concatenate([np.arange(*phase) for phase in kept])
+    candidates = [phase for phase in phases if losses[phase].mean() > 0.0] or phases
+    lowest = min(candidates, key=lambda phase: float(losses[phase].mean()))
+    kept = [phase for phase in candidates if not _higher(losses[phase], losses[lowest])]
+    return np.concatenate([np.arange(phase.start, phase.stop) for phase in kept])
 
 
-def _phases(losses: Floats, start: int, end: int) -> list[tuple[int, int]]:
-    """Return the starts and ends of phases between these places."""
+def _phases(losses: Floats, start: int, end: int) -> list[slice]:
+    """Return the phases between these places."""
     phase_losses = losses[start:end]
     n = len(phase_losses)
     if n < 2 * _LEAST_PHASE:
-        return [(start, end)]
+        return [slice(start, end)]
     before = np.arange(_LEAST_PHASE, n - _LEAST_PHASE + 1)
     off = (np.cumsum(phase_losses - phase_losses.mean())[before - 1]) ** 2 * (n / (before * (n - before)))
     split = int(off.argmax())
     if off[split] <= _APART**2 * _variance(phase_losses):
-        return [(start, end)]
+        return [slice(start, end)]
     middle = start + int(before[split])
     return _phases(losses, start, middle) + _phases(losses, middle, end)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -184,6 +184,13 @@ class Summary(msgspec.Struct):
     disparities: list[Disparity] = []  # the newest message of each
 
 
+class _PlacedRefusal(NamedTuple):
+    """Records that were refused for one reason, and the place of the first one."""
+
+    refusal: Refusal
+    place: Place
+
+
 class Account:
     """Collects the content of a summary, during a replay and from each shard at its end.
 
@@ -198,7 +205,7 @@ class Account:
         self._place, self._find = place, find
         self.alarms: list[Alarm] = []
         self.incidents = IncidentLog()
-        self._refusals: dict[tuple[int, str], tuple[Refusal, Place]] = {}  # by kinds of records and reasons
+        self._refusals: dict[tuple[int, str], _PlacedRefusal] = {}  # by kinds of records and reasons
         self._records = {name: KindCounts() for name in KINDS}
         self._drops: dict[tuple[int, str], Drop] = {}
         self._outcomes: list[Outcomes] = []
@@ -233,8 +240,12 @@ class Account:
         for refusal in shard.refusals.reasons():
             key = refusal.kind, kind_of(refusal.sentence)
             place = self._place(refusal.kind, shard.partition, refusal.offset)
-            first, first_place = self._refusals.get(key, (refusal._replace(records=0), place))
-            self._refusals[key] = first._replace(records=first.records + refusal.records), first_place
+            first = self._refusals.get(key)
+            if first is None:
+                self._refusals[key] = _PlacedRefusal(refusal, place)
+            else:
+                records = first.refusal.records + refusal.records
+                self._refusals[key] = first._replace(refusal=first.refusal._replace(records=records))
         facts_of_streams = streams_of(shard, place_of=partial(self._place_in_words, shard.partition))
         self._streams += [with_example(shard, facts) for facts in facts_of_streams]
         self._configured = tuple(shard.config.streams)
@@ -253,7 +264,8 @@ class Account:
         """Return facts about all shards so far, from which likely mistakes are found."""
         records = [self._records[name].read for name in KINDS]
         return Facts(
-            tuple(self._streams), triple(records), tuple(refusal for refusal, _ in self._refusals.values()),
+            tuple(self._streams), triple(records),
+            tuple(placed.refusal for placed in self._refusals.values()),
             self._configured, tuple(self._misplaced.items()), clocks=self.clocks, uses=tuple(self.uses),
             time_columns=tuple(self.time_columns),
         )  # fmt: skip
@@ -266,8 +278,14 @@ class Account:
         for kind in self._records.values():
             kind.used = kind.read - kind.dropped - kind.waiting
         unusable = [
-            Drop(KINDS[refusal.kind], "unusable", refusal.sentence, refusal.records, place)
-            for refusal, place in self._refusals.values()
+            Drop(
+                KINDS[placed.refusal.kind],
+                "unusable",
+                placed.refusal.sentence,
+                placed.refusal.records,
+                placed.place,
+            )
+            for placed in self._refusals.values()
         ]
         drops = sorted([*unusable, *self._drops.values()], key=lambda drop: -drop.count)
         sayings = [SummaryFinding(*finding[:3]) for finding in findings(self.facts())]
@@ -283,7 +301,6 @@ class Account:
         catalog, accounts, partition = shard.catalog, shard.state.accounts, shard.partition
         streams, entities = catalog.columns.streams, catalog.columns.entities
         code = stream.code
-        models = list(stream.models.values())
         self._evaluated |= bool(entities.outcomes[stream.entities].any())
         for name, row in stream.models.items():
             waiting = int(accounts.coverage.models.waiting[row])
@@ -293,29 +310,12 @@ class Account:
         if labels := int(streams.waiting_labels[code]):
             self._records["labels"].waiting += labels
             self._labels.append(WaitingLabels(stream.name, partition, labels))
-        horizon = shown_duration(stream.config.label_horizon)
-        for kind, why, reason, count, log_reason in (
-            (LABELS, "late_label", "label later than the horizon", streams.late_label[code], logs.LATE_LABEL),
-            (LABELS, "unmatched_label", "no prediction had come for a label when its horizon ended",
-             streams.unmatched_label[code], None),
-            (LABELS, "after_settle", "label of an instance that was settled and forgotten",
-             streams.after_settle[code], logs.AFTER_SETTLE),
-            (PREDICTIONS, "late", "prediction made after its label", entities.late[models].sum(),
-             logs.LATE_PREDICTION),
-            (PREDICTIONS, "expired", f"expired without a label within {horizon}",
-             entities.expired[models].sum(), logs.EXPIRED_PREDICTION),
-            (INSTANCES, "duplicate", "instance known already", streams.duplicate_instances[code],
-             logs.DUPLICATE + INSTANCES),
-            (PREDICTIONS, "duplicate", "prediction known already", entities.duplicate[models].sum(),
-             logs.DUPLICATE + PREDICTIONS),
-            (LABELS, "duplicate", "label known already", streams.duplicate_labels[code],
-             logs.DUPLICATE + LABELS),
-        ):  # fmt: skip
-            if count:
-                place = self._dropped(shard, log_reason)
-                if why in _ENDS:
-                    place = self._ended(shard, stream, kind, _ENDS[why]) or place
-                self._drop(kind, why, reason, int(count), place)
+        for counted in _dropped_of(shard, stream):
+            if counted.records:
+                place = self._dropped(shard, counted.log_reason)
+                if counted.code in _ENDS:
+                    place = self._ended(shard, stream, counted.kind, _ENDS[counted.code]) or place
+                self._drop(counted.kind, counted.code, counted.reason, counted.records, place)
         self._sequences += _sequences(shard, stream)
         self._pairs += _pairs(shard, stream)
         self._expected += _expected(shard, stream)
@@ -336,6 +336,50 @@ class Account:
         """Return the place of the first record of a kind about the first instance that ended in this way."""
         instance_id = logs.first_end(shard.state.logs, way, stream.code)
         return None if instance_id is None else self._find(kind, stream.name, instance_id)
+
+
+class _DroppedRecords(NamedTuple):
+    """Records of a kind of a stream that were dropped for one reason, and the log's code of the reason."""
+
+    kind: int
+    code: str
+    reason: str
+    records: int
+    log_reason: int | None
+
+
+def _dropped_of(shard: Shard, stream: Stream) -> Iterator[_DroppedRecords]:
+    """Yield the counts of a stream's records that were dropped, by kind and reason."""
+    streams, entities = shard.catalog.columns.streams, shard.catalog.columns.entities
+    row, models = stream.code, list(stream.models.values())
+    horizon = shown_duration(stream.config.label_horizon)
+    yield _DroppedRecords(
+        LABELS, "late_label", "label later than the horizon", int(streams.late_label[row]), logs.LATE_LABEL
+    )
+    yield _DroppedRecords(
+        LABELS, "unmatched_label", "no prediction had come for a label when its horizon ended",
+        int(streams.unmatched_label[row]), None,
+    )  # fmt: skip
+    yield _DroppedRecords(
+        LABELS, "after_settle", "label of an instance that was settled and forgotten",
+        int(streams.after_settle[row]), logs.AFTER_SETTLE,
+    )  # fmt: skip
+    yield _DroppedRecords(
+        PREDICTIONS, "late", "prediction made after its label", int(entities.late[models].sum()),
+        logs.LATE_PREDICTION,
+    )  # fmt: skip
+    yield _DroppedRecords(
+        PREDICTIONS, "expired", f"expired without a label within {horizon}",
+        int(entities.expired[models].sum()), logs.EXPIRED_PREDICTION,
+    )  # fmt: skip
+    duplicates = {
+        INSTANCES: ("instance", streams.duplicate_instances[row]),
+        PREDICTIONS: ("prediction", entities.duplicate[models].sum()),
+        LABELS: ("label", streams.duplicate_labels[row]),
+    }
+    for kind, (name, count) in duplicates.items():
+        reason = f"{name} known already"
+        yield _DroppedRecords(kind, "duplicate", reason, int(count), logs.DUPLICATE + kind)
 
 
 def emission_of(config: Config, configured: Config, *, untimed: bool = False) -> list[EmissionTimes]:
