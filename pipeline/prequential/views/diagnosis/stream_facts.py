@@ -39,7 +39,7 @@ class IdentifierDifference(NamedTuple):
     prediction: str
 
 
-class _Cause(NamedTuple):
+class _LikelyCause(NamedTuple):
     """A difference that ids may have, the fix, and pairs of ids of labels and predictions that have it."""
 
     difference: str
@@ -64,7 +64,7 @@ label='7.0', prediction='7')
     "ids of labels begin with 'order-'"
     >>> likely_cause(Unpaired(["a"], ["b"]))
     """
-    causes = [_Cause(difference, fix, _pairs(ids, form)) for difference, fix, form in _FORMS]
+    causes = [_LikelyCause(difference, fix, _pairs(ids, form)) for difference, fix, form in _FORMS]
     for owner, ours, theirs in (
         ("labels", ids.labels, ids.predictions), ("predictions", ids.predictions, ids.labels)
     ):  # fmt: skip
@@ -76,7 +76,9 @@ label='7.0', prediction='7')
                 if owner == "predictions":
                     pairs = [(their_id, our_id) for our_id, their_id in pairs]
                 difference = f"ids of {owner} {verb} with {affix!r}"
-                causes.append(_Cause(difference, "add it to or remove it from the ids of one side", pairs))
+                causes.append(
+                    _LikelyCause(difference, "add it to or remove it from the ids of one side", pairs)
+                )
     cause = max(causes, key=lambda cause: len(cause.pairs))  # the first of equal ones
     if not cause.pairs:
         cause = _of_both_affixes(ids)
@@ -112,13 +114,13 @@ def _affix(
     return (affix, pairs) if len(pairs) >= max(least, share * len(ours)) else None
 
 
-def _of_both_affixes(ids: Unpaired) -> _Cause:
+def _of_both_affixes(ids: Unpaired) -> _LikelyCause:
     """Return ids that differ in a prefix of one side."""
     # The text before the first digit, in most ids of each side.
     heads = (Counter(re.split(r"\d", text, maxsplit=1)[0] for text in ids_of_side) for ids_of_side in ids)
     prefixes = [count.most_common(1)[0][0] for count in heads if count]
     if len(prefixes) < 2 or not all(prefixes):
-        return _Cause("", "", [])
+        return _LikelyCause("", "", [])
     of_labels, of_predictions = prefixes
     rests = {
         prediction[len(of_predictions) :]: prediction
@@ -131,7 +133,7 @@ def _of_both_affixes(ids: Unpaired) -> _Cause:
     ]  # fmt: skip
     difference = f"ids of labels begin with {of_labels!r}, ids of predictions with {of_predictions!r}"
     pairs = pairs if len(pairs) >= max(2, _NEARLY_ALL * min(len(ids.labels), len(rests))) else []
-    return _Cause(difference, "remove the prefix on both sides", pairs)
+    return _LikelyCause(difference, "remove the prefix on both sides", pairs)
 
 
 def _without_blanks(text: str) -> str:
