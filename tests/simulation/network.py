@@ -12,6 +12,9 @@ from tests.simulation.loop import Killed, Process, SimulatedLoop
 #: Seconds after which a client knows that its connection has ended, at the most.
 _NOTICE_SECONDS = 0.5
 
+#: The same where the connection is closed by the broker's side.
+_QUICK_NOTICE_SECONDS = 0.02
+
 #: Seconds after which an unanswered request is sent again: a connection has ended that nobody noticed.
 _UNANSWERED_SECONDS = 5.0
 
@@ -47,6 +50,9 @@ class Network:
         self.jitter = 0.0
         #: Processes that reach no broker.
         self.cut: set[Process] = set()
+        #: Processes whose next request to end a transaction arrives after the one that repeats it: by how
+        #: many seconds it comes late.
+        self.overtaken: dict[Process, float] = {}
         #: What befalls processes within one of their next requests.
         self.armed: dict[Process, Strike] = {}
 
@@ -86,10 +92,14 @@ class Network:
             is_late = is_lost and self._random.random() < self.lateness
             arrives = is_late or not is_lost or self._random.random() < 0.5
             delay = self._random.random() * self.longest_delay if is_late else self.delay()
+            notice = _NOTICE_SECONDS
+            if kind == END and process is not None and process in self.overtaken:
+                is_lost = arrives = True
+                delay, notice = self.overtaken.pop(process), _QUICK_NOTICE_SECONDS
             if arrives:
                 receiver = None if is_lost else answered
                 loop.call_outside(self._arrive, apply, process, receiver, delay=delay)
-            seconds = self._random.random() * _NOTICE_SECONDS if is_lost else left
+            seconds = self._random.random() * notice if is_lost else left
             if loop.wait(answered, min(left, seconds, _UNANSWERED_SECONDS)):
                 return [answered.result()()]
             if is_lost:

@@ -49,7 +49,7 @@ class Fault:
 
     def __str__(self) -> str:
         parts = [self.kind]
-        if self.kind in ("kill", "terminate", "pause", "cut", "stray"):
+        if self.kind in ("kill", "terminate", "pause", "cut", "stray", "overtake"):
             parts.append(f"worker {self.worker}")
         if self.seconds:
             parts.append(f"for {self.seconds:.2f} s")
@@ -131,7 +131,8 @@ AIMS = {
     ),
     # Commits whose result is unknown, and requests that arrive late.
     "doubt": Aim(
-        0.12, {"cut": 8, "late": 6, "lose": 2, "kill": 3}, (2, 3, 4), (0,), poison=0.0, within=(None, END),
+        0.12, {"cut": 8, "overtake": 10, "late": 2, "lose": 2, "kill": 2}, (3, 4, 6), (0,), poison=0.0,
+        within=(None, END),
         away=(11.0, 25.0), settings={"commit_every": 50},
     ),
     # Workers restore snapshots, which they wrote while much else was under way.
@@ -369,6 +370,8 @@ def _within(rng: random.Random, kind: str, aim: Aim) -> dict[str, Any]:
 def _seconds(rng: random.Random, kind: str, aim: Aim) -> float:
     if kind == "rebuild":
         return 2.0
+    if kind == "overtake":
+        return rng.uniform(0.03, 0.25)
     if kind == "full":
         return rng.choice([1.0, 5.0, 25.0]) * rng.uniform(0.5, 1.0)
     if kind in ("pause", "cut") and aim.away is not None:

@@ -467,6 +467,13 @@ class World:
         self.loop.call_outside(setattr, self.network, "lateness", 0.3, delay=fault.seconds)
         await self._lose(fault)
 
+    async def _overtake(self, fault: Fault) -> None:
+        """A request to end a transaction arrives after the one that repeats it: in the next transaction."""
+        if (worker := self._victim(fault)) is not None:
+            self.network.overtaken[worker.process] = fault.seconds
+            self.network.slowness = 10.0
+            self.loop.call_outside(setattr, self.network, "slowness", 1.0, delay=2.0)
+
     async def _cut(self, fault: Fault) -> None:
         """A worker reaches no broker."""
         if (worker := self._victim(fault)) is not None:
@@ -559,7 +566,8 @@ class World:
             await asyncio.sleep(1.0)
             log = self.random.choice(self._inputs(partition))
             log.truncate(log.stable_end)
-            if not any(entry.vectors for entry in self.journal(partition)):
+            journal = self.cluster.topics[self.config.kafka.topic(JOURNAL)][partition]
+            if not journal.removed and not any(entry.vectors for entry in self.journal(partition)):
                 log.removed.clear()  # as if nobody had ever sent them: no worker has seen them
             self.story.tell(f"{log.topic}/{log.number} begins at offset {log.start}")
             self.removed.add(partition)
@@ -687,6 +695,7 @@ class World:
         self.network.cut.clear()
         self.cluster.full.clear()
         self.network.armed.clear()
+        self.network.overtaken.clear()
         self.cluster.marker_delay = lambda: self.loop.random.random() * 0.01
         for worker in self.workers.values():
             self._resume(worker.process)
