@@ -144,7 +144,7 @@ class TopicRead(NamedTuple):
 
 #: Most bytes of a topic that one read takes, by the size of the messages of the read before: large messages
 #: have many rows, and a shard's memory is many times that of its newest records.
-MOST_BYTES = 16 << 20
+MOST_BYTES = 4 << 20
 
 
 class PartitionReader(ABC):
