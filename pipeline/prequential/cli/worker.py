@@ -68,7 +68,6 @@ def run(args: argparse.Namespace) -> int:
     # Before the worker joins its group: compiling in the middle of a stream would look like a crash.
     compilation.compile_loops(log.info, config, report)
     report("starting: the engine's loops are loaded")
-    program.give_back_code("libllvmlite")
     from prequential.runtime.worker.app import run_worker  # Faust is slow to import: only where it is needed
 
     quiet_collector()

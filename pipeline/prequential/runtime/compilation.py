@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from prequential.configuration.settings.model import Config
 from prequential.runtime.compiling_once import compiling_once
+from prequential.runtime.program import give_back_code
 from prequential.topics.errors import UsageError, WorkError
 from prequential.views.wording.console import Console
 from rich import progress
@@ -87,6 +88,9 @@ _TELL_SECONDS = 10
 _present: set[str] | None = None
 
 _CHILD = f"import sys; from {__name__} import compile_alone; compile_alone(*sys.argv[1:])"
+
+#: The compiler's library, which nothing runs any more once the loops are there; it takes 60 MB.
+_COMPILER = "libllvmlite"
 
 #: Exit status of a child that can't keep what it compiles.
 _CANT_KEEP = 3
@@ -171,6 +175,7 @@ def _is_disabled() -> bool:
 def _note_present(needed: set[str]) -> None:
     global _present
     _present = needed | (_present or set())
+    give_back_code(_COMPILER)
 
 
 @contextmanager
