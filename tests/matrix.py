@@ -1,8 +1,8 @@
 """The versions that are promised, tried: `make matrix`, some minutes a cell; no part of `make test`.
 
 `python tests/matrix.py [--cell NAME …] [--tests PATH …]` makes an environment of each in `.venv-matrix`,
-runs tests in it, and prints a row of the table in `docs/do/upgrade.md`. A cell is a Python with the oldest or
-the newest allowed version of each dependency, and maybe a version of Apache Kafka.
+runs tests in it, and prints a row of a table. A cell is a Python with the oldest or the newest allowed
+version of each dependency, and maybe a version of Apache Kafka.
 
 A Python is looked for on the path, in pyenv's versions, and, where Go is installed, in a Go module that has
 one. A cell whose Python can't be had is said to be missing, and makes the run fail.
@@ -51,7 +51,10 @@ KAFKA_TESTS = (
 )  # fmt: skip
 
 #: What tests need, in their newest versions whatever is tried.
-TOOLS = ("hypothesis", "pandas", "polars", "pyarrow", "pytest", "river", "scikit-learn")
+TOOLS = (
+    "fastavro", "hypothesis", "pandas", "polars", "pyarrow", "pytest", "pytest-timeout", "river",
+    "scikit-learn",
+)  # fmt: skip
 
 #: What is bound to a version for its insides, but not as Faust is to a single one.
 UNCAPPED = ("numba",)
