@@ -14,18 +14,16 @@ from __future__ import annotations
 from typing import Any
 
 import numba.core.cgutils
-import numba.core.extending
 import numba.core.imputils
+import numba.extending
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import types
-from numba.core.datamodel import models
-from numba.core.datamodel.registry import register_default
+from numba import types
 from numba.core.errors import NumbaNotImplementedError
-from numba.core.typing.typeof import _typeof_tuple, typeof_impl
+from numba.extending import models
 
 #: numba's modules without their type hints, which don't cover what is used here.
 cgutils: Any = numba.core.cgutils
-extending: Any = numba.core.extending
+extending: Any = numba.extending
 imputils: Any = numba.core.imputils
 
 #: Number of bytes of an address and of a number.
@@ -38,10 +36,14 @@ class TablesByAddress(types.NamedTuple):
     """numba's type of a NamedTuple of arrays, or of such NamedTuples, that Python passes to a loop."""
 
 
-@typeof_impl.register(tuple)
+#: How numba finds the type of a tuple.
+_numbas_type_of_tuple: Any = extending.typeof_impl.dispatch(tuple)
+
+
+@extending.typeof_impl.register(tuple)  # type: ignore[untyped-decorator]
 def _type_of_tuple(value: Any, context: Any) -> Any:
     """The type of a tuple: for this package's NamedTuples of arrays alone, `TablesByAddress`."""
-    kind: Any = _typeof_tuple(value, context)  # type: ignore[no-untyped-call]
+    kind: Any = _numbas_type_of_tuple(value, context)
     own = type(value).__module__.partition(".")[0] == "prequential"
     is_named: bool = isinstance(kind, types.BaseNamedTuple)
     if own and is_named and len(kind) and all(map(_is_laid_out, kind)):
@@ -53,7 +55,7 @@ def _is_laid_out(kind: Any) -> bool:
     return isinstance(kind, (types.Array, TablesByAddress))
 
 
-@register_default(TablesByAddress)
+@extending.register_model(TablesByAddress)
 class _Address(models.PrimitiveModel):
     """The address of the arrays' descriptions."""
 
@@ -111,7 +113,7 @@ def _array(context: Any, builder: Any, kind: Any, place: Any) -> Any:
     return array._getvalue()
 
 
-@imputils.lower_getattr_generic(TablesByAddress)  # type: ignore[untyped-decorator]
+@extending.lower_getattr_generic(TablesByAddress)  # type: ignore[untyped-decorator]
 def _field(context: Any, builder: Any, kind: Any, address: Any, name: str) -> Any:
     index = kind.fields.index(name)
     item = _item(context, builder, kind, address, index)
