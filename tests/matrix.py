@@ -52,8 +52,8 @@ KAFKA_TESTS = (
 
 #: What tests need, in their newest versions whatever is tried.
 TOOLS = (
-    "fastavro", "hypothesis", "pandas", "polars", "pyarrow", "pytest", "pytest-timeout", "river",
-    "scikit-learn",
+    "fastavro", "hypothesis", "jsonschema", "pandas", "polars", "pyarrow", "pytest", "pytest-timeout",
+    "river", "scikit-learn",
 )  # fmt: skip
 
 #: What is bound to a version for its insides, but not as Faust is to a single one.
