@@ -371,7 +371,7 @@ def _seconds(rng: random.Random, kind: str, aim: Aim) -> float:
     if kind == "rebuild":
         return 2.0
     if kind == "overtake":
-        return rng.uniform(0.03, 0.25)
+        return rng.uniform(0.05, 0.18)
     if kind == "full":
         return rng.choice([1.0, 5.0, 25.0]) * rng.uniform(0.5, 1.0)
     if kind in ("pause", "cut") and aim.away is not None:

@@ -78,6 +78,8 @@ def _nothing_failed(world: World) -> None:
         is_right |= "no such stream occurs" in line.text  # not yet
         is_right |= any(fault.kind == "clock" for fault in world.plan.faults)
         is_right |= (line.who, line.text) in world.true_findings
+        # Where predictions and their labels come twice by chance, which so few records don't tell apart.
+        is_right |= "ids come again while their labels are pending" in line.text
         if line.text.startswith("warning: looks wrong") and not is_right:
             raise _broken(f"{line.who} finds a mistake where there is none: {line.text}")
     kinds = {fault.kind for fault in world.plan.faults}

@@ -36,7 +36,6 @@ SAFEGUARDS: dict[str, Callable[[Replace], None]] = {}
 #: By safeguard that few worlds need: the aim of the worlds in which it is searched (`AIMS` in `plan.py`).
 SEARCHED_IN = {
     "checksum": "snapshots",
-    "offsets_of_the_copy": "retention",
     "attempts_in_the_journal": "crash",
     "findings_know_what_was_restored": "mistake",
     "membership_in_transactions": "group",
@@ -260,17 +259,6 @@ def manifest_last(replace: Replace) -> None:
             del self._publisher.publish
 
     replace(checkpoint.Checkpoint, "_write_chunks", shortened)
-
-
-@_safeguard
-def offsets_of_the_copy(replace: Replace) -> None:
-    """A manifest has the offsets of when it is written, and not those of the copied state."""
-    manifest = checkpoint.Checkpoint._manifest
-
-    def now(self: Any, writer: Any, vector: Any, number: int, journal_offset: int) -> bytes:
-        return manifest(self, writer, tuple(self._shard.merge.vector), number, journal_offset)
-
-    replace(checkpoint.Checkpoint, "_manifest", now)
 
 
 @_safeguard
