@@ -19,7 +19,8 @@ OF_NUMBERS = [name for name in DETECTORS if name not in BINARY]
 def test_sequences_draw_their_own_random_numbers() -> None:
     """The seed is a function of stream, model, segment, stage and signal, whatever comes first.
 
-    `initial` has that of `final`, as it may be the same.
+    `initial` has that of `final`, as it may be the same. It has a sequence of its own from an instance with a
+    second prediction on.
     """
     detector = DetectorConfig("kswin", "error")
     config = Config(defaults=StreamConfig(detectors=(detector,), emit_every=None))
@@ -27,19 +28,21 @@ def test_sequences_draw_their_own_random_numbers() -> None:
     for models in (("a", "b"), ("b", "a")):
         shard = Shard(config)
         for kind, rows in (
-            (1, [(1, {"stream": "s", "instance_id": 1, "ts": 1, "model": m, "y_pred": "0"}) for m in models]),
-            (2, [(1, {"stream": "s", "instance_id": 1, "ts": 1, "y_true": "0"})]),
-        ):
+            (1, [
+                (ts, {"stream": "s", "instance_id": 1, "ts": ts, "model": m, "y_pred": "0"})
+                for ts in (1, 2) for m in models
+            ]),
+            (2, [(3, {"stream": "s", "instance_id": 1, "ts": 3, "y_true": "0"})]),
+        ):  # fmt: skip
             shard.add(batch_of(kind, rows, 0, len(rows)))
         shard.advance([1 << 62] * 3, 100)
         found = {}
-        for plan in shard.catalog.plans:
-            for row in range(plan.rows):
-                about = shard.catalog.entities[plan.entity[row]]
-                first = shard.catalog.registry.entities.first[plan.entity[row]]
-                assert about is not None
-                seed = int(plan.watches[0].table.seed[row])
-                found[about.model, plan.stages[row - first]] = seed
+        [plan] = shard.catalog.plans
+        for row, entity in enumerate(shard.catalog.entities):
+            if entity is not None:
+                first = int(shard.catalog.registry.entities.first[row])
+                own = plan.watches[0].table.seed[first : first + len(plan.stages)].tolist()
+                found |= {(entity.model, stage): seed for stage, seed in zip(plan.stages, own)}
         seeds.append(found)
     assert seeds[0] == seeds[1]
     assert len(seeds[0]) == 4

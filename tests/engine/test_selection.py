@@ -36,11 +36,11 @@ def test_classes_that_nobody_predicted_are_none() -> None:
 def test_blocks_of_models_that_are_gone_are_used_again() -> None:
     tables = selection.with_rows(selection.new_selection(), 4, 0)
     tables = counted(counted(tables, 0, 0, 2), 1, 0, 2)
-    used = int(tables.used[0])
+    used = int(tables.blocks[0])
     tables = selection.forget(tables, [0, 1], np.zeros(0, dtype=np.int64))
     for model in (0, 2, 3):
         tables = counted(tables, model, 0, 2)
-    assert tables.used[0] == used
+    assert tables.blocks[0] == used
     found = [selection.by_class(tables, model).tolist() for model in (0, 2, 3)]
     assert found == [[], *2 * [[[9, 0], [0, 0], [1, 1], [0, 0]]]]
 
