@@ -57,6 +57,8 @@ def counted(made: Sequence[Prediction], t0: int, t1: int, config: StreamConfig) 
         assert entity is not None
         plan = catalog.plans[catalog.registry.entities.plan[entity.row]]
         for place, stage in enumerate(plan.stages):
+            if stage == "initial" and catalog.registry.entities.initial_is_final[entity.row]:
+                continue  # it has no row
             row = int(catalog.registry.entities.first[entity.row]) + place
             cells = plan.estimators[0].cells_of(row).weights.reshape(plan.capacity, plan.capacity, 4)
             for code in np.flatnonzero(cells.sum(axis=(0, 2))).tolist():
