@@ -67,7 +67,7 @@ def _nothing(*_: object) -> None:
 def runner_of(on_lost: Callable[[int, str], None] = _nothing) -> ShardRunner:
     """A shard of a worker that fetches nothing."""
     calls = dict.fromkeys(("open", "hold", "demand", "commit"), _nothing)
-    fetcher: Any = SimpleNamespace(read_at=lambda *_: inf, ends={}, **calls)
+    fetcher: Any = SimpleNamespace(read_at=lambda *_: inf, ends={}, ends_at=inf, **calls)
     return ShardRunner(_CONFIG, 0, fetcher, TopicsOrigin(1), rebuild=False, on_lost=on_lost)
 
 

@@ -363,6 +363,7 @@ def test_messages_of_a_tick_are_on_their_way_before_the_next_shard_makes_its_own
             hold=lambda *_: None,
             commit=lambda *_: None,
             ends={},
+            ends_at=inf,
         )
         ticking = asyncio.Lock()
         runners = [

@@ -215,7 +215,7 @@ class TestReadAt:
         async def run() -> list[tuple[float, int]]:
             read = [100.0, 100.0, 100.0]
             fetcher: Any = SimpleNamespace(
-                read_at=lambda kind, _: read[kind], ends={}, commit=lambda *_: None
+                read_at=lambda kind, _: read[kind], ends={}, ends_at=inf, commit=lambda *_: None
             )
             runner = ShardRunner(_NOBODY, 0, fetcher, TopicsOrigin(1), rebuild=False, on_lost=lambda *_: None)
             demands: list[Any] = []

@@ -16,6 +16,7 @@ import numpy as np
 from prequential.configuration.settings import streams
 from prequential.configuration.settings.model import Config, Limits
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
+from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.positives import positives_by_owner, positives_of_plan
 from prequential.engine.comparisons.disagreement import Disagreements, repeat_encounters
 from prequential.engine.comparisons.reporting import pair_statuses
@@ -23,6 +24,7 @@ from prequential.engine.compiled.pool import remove_all
 from prequential.engine.delay import coverage, following, latency, periods, selection
 from prequential.engine.delay.expected import begin
 from prequential.engine.delay.expecting import look_together
+from prequential.engine.delay.records import FINALS, put_ratios
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.estimators import MEMORIES
@@ -32,14 +34,19 @@ from prequential.engine.incidents.following import UnreadRows, decision, follow,
 from prequential.engine.input import json_scanner
 from prequential.engine.input.merge import Batch
 from prequential.engine.input.plain import Parser
+from prequential.engine.measures.costs import SUMS
 from prequential.engine.measures.per_class import NO_OWNER
 from prequential.engine.measures.registry import NAMES, OF_NUMBERS
+from prequential.engine.measures.table import InMemory, measure_alone
 from prequential.engine.merging.merger import Merger
+from prequential.engine.output.period_ranks import add_coming, put_positives
 from prequential.engine.shard import Shard
 from prequential.engine.snapshot import read_snapshot
+from prequential.engine.snapshot.pending_rows import forget_segment_numbers
 from prequential.engine.state import ShardState
+from prequential.engine.tables import scores
 from prequential.engine.tables.logs import new_alarms
-from prequential.engine.tables.outcomes import new_log
+from prequential.engine.tables.outcomes import JointCells, new_log
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Instance, Label, Prediction, Record
 from prequential.topics.outputs import Encoded, Output
@@ -204,6 +211,8 @@ def warm_up(needed: Collection[str]) -> None:
     shard = Shard(config)
     _warm_up_rare(shard.state)
     _feed(shard, 0)
+    if PERIODS in needed:
+        _warm_up_estimates(shard.state, shard.catalog)
     parts = list(shard.snapshot())
     shard = Shard(config)
     shard.restore(iter(parts))
@@ -267,6 +276,24 @@ def _warm_up_rare(state: ShardState) -> None:
     repeat_encounters(state.logs.encounters, 0, 1, Disagreements().tables, 1)
     coverage.take_out(state.accounts.coverage, state.logs.events, 0)
     remove_all(state.accounts.coverage.pool, 0)
+    forget_segment_numbers(state.store, nothing, np.zeros((0, 1), dtype=np.uint8))
+
+
+def _warm_up_estimates(state: ShardState, catalog: Catalog) -> None:
+    """Compile the loops of estimates that need a past, such as records of final periods; streams exist."""
+    expected, none = state.accounts.expected, np.zeros(0, dtype=np.int64)
+    put_ratios(expected.records, none, none, np.empty(FINALS), np.zeros(0))
+    codes, classes = expected.models.codes[none], expected.models.classes[none]
+    positives = positives_by_owner(catalog, np.zeros(1, dtype=np.int32))
+    cells = JointCells(np.zeros(16))
+    memory = InMemory(cells, True, np.zeros(scores.SIZE), False, True, np.zeros(SUMS))
+    values, reasons = np.zeros(len(NAMES)), np.zeros(len(NAMES), dtype=np.int64)
+    measure_alone(memory, positives, False, 2, values, reasons)
+    put_positives(np.zeros((0, 2, 2)), codes, classes, positives, 2, none)
+    add_coming(
+        expected.of_models.counts, expected.of_periods.counts, none, none, np.zeros((0, 2, 1, 2)), codes,
+        classes, none, np.zeros((0, scores.SCORE_WIDTH)),
+    )  # fmt: skip
 
 
 def warm_consumers(needed: Collection[str]) -> None:
@@ -283,6 +310,7 @@ def warm_consumers(needed: Collection[str]) -> None:
     state, catalog = shard.state, shard.catalog
     logs, accounts = state.logs, state.accounts
     nothing = np.zeros(0, dtype=np.int32)
+    state.follow_predictions()
     for plan in catalog.plans:
         plan.consume(logs.outcomes, nothing, positives_of_plan(catalog, plan))
         if plan.groups is not None:
@@ -296,6 +324,7 @@ def warm_consumers(needed: Collection[str]) -> None:
     _warm_up_rare(state)
     accounts.coverage = coverage.update(accounts.coverage, logs.events, 0, 0)
     if PERIODS in needed:
+        _warm_up_estimates(state, catalog)
         accounts.periods = periods.update(accounts.periods, logs.events, 0, 0)
         accounts.expected = following.update(accounts.expected, logs.events, 0, 0)
         model, begun = np.array([1]), begin(accounts.expected, 1)

@@ -16,7 +16,7 @@ _FIRST_BIT = np.uint64(1 << 63)
 
 @inlined
 def product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """a·b: the high and the low 64 bits."""
+    """Return the high and the low 64 bits of a·b."""
     low = (a & _HALF) * (b & _HALF)
     middle = (a >> _32) * (b & _HALF) + (low >> _32)
     cross = (a & _HALF) * (b >> _32) + (middle & _HALF)

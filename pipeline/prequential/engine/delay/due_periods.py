@@ -79,6 +79,7 @@ def due_of(
     """
     rows = np.empty(int(tables.models.periods[model_rows].sum()), dtype=np.int32)
     ends = np.empty(len(model_rows), dtype=np.int64)
+    shares = np.ascontiguousarray(shares)  # else the loop would be compiled twice
     _due(tables, model_rows, clocks, shares, all_news, rows, ends)
     counts = np.diff(ends, prepend=0)
     models, expected = np.repeat(model_rows, counts), np.repeat(shares, counts)

@@ -201,7 +201,7 @@ def ratio_of(records: MaturityRecords, row: int, stage: int, room: Floats) -> fl
 
 
 @kernel
-def _ratios_of(records: MaturityRecords, rows: Ints, stages: Ints, room: Floats, into: Floats) -> None:
+def put_ratios(records: MaturityRecords, rows: Ints, stages: Ints, room: Floats, into: Floats) -> None:
     """Write `ratio_of` of each row at its stage."""
     for i in range(len(rows)):
         into[i] = ratio_of(records, rows[i], stages[i], room)
@@ -229,7 +229,7 @@ def all_graded(
     if (records.finals[rows, stages] < LEAST).all():
         return [Grade(_FIRST_HALF * scale, None) for scale in scales]
     ratios = np.empty(len(rows))
-    _ratios_of(records, rows, stages, np.empty(FINALS), ratios)
+    put_ratios(records, rows, stages, np.empty(FINALS), ratios)
     based = ~np.isnan(ratios)
     maturity_records = iter(_maturity_records(records, rows[based], stages[based]))
     grades = []

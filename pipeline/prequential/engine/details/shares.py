@@ -105,7 +105,7 @@ def sum_matrices(
 
 @inner
 def classes_of(matrices: Matrices, i: int) -> ClassCells:
-    """The matrix of a row by class."""
+    """Return the cells by class of the matrix in row `i`, as views of the columns."""
     room = matrices.classes[i]
     return ClassCells(room[0], room[1], room[2], room[3], room[4], room[5], room[6], room[7])
 

@@ -32,9 +32,8 @@ from prequential.engine.estimators.score_histogram import rank_bins
 from prequential.engine.expectations import miss
 from prequential.engine.measures.costs import SUMS
 from prequential.engine.measures.declaration import BY_PARTITION, EMPTY
-from prequential.engine.measures.per_class import new_classes, positive_of
 from prequential.engine.measures.registry import INDEX, MEASURES, NAMES, OF_RANKS
-from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
+from prequential.engine.measures.table import InMemory, measure_alone, measure_numbers
 from prequential.engine.merging.parting import ALL, MEANS
 from prequential.engine.output.estimates import EstimatorState
 from prequential.engine.output.period_measures import expected_of
@@ -163,22 +162,13 @@ def measured(total: Sum, classes: MergedClasses, *, chance: bool) -> EstimatorSt
         measure_numbers(score_sums, total.sums is not None, total.spread, quantile, values, reasons)
     else:
         positives = positives_of_stream(classes.catalog, classes.stream)
-        matrix = new_classes(classes.capacity)
-        by_label = new_classes(positives.members.shape[1])
         memory = InMemory(
-            JointCells(total.cells),
-            True,
-            score_sums,
-            total.sums is not None,
-            total.whole,
-            total.paid,
-            by_label,
+            JointCells(total.cells), True, score_sums, total.sums is not None, total.whole, total.paid
         )
-        measure_cells(memory, matrix, positives, 0, chance, values, reasons)
+        positive = measure_alone(memory, positives, chance, classes.capacity, values, reasons)
         if total.scores is not None and not chance:
-            positive = np.array([positive_of(positives, 0, matrix.labels)])
             selected = np.ones(1, dtype=np.uint8)
-            rank_bins(total.scores[None], positive, selected, values[None], reasons[None])
+            rank_bins(total.scores[None], np.array([positive]), selected, values[None], reasons[None])
     for column in _OF_LABELS_BEFORE[config.task]:
         if reasons[column] != EMPTY:
             values[column], reasons[column] = 0.0, BY_PARTITION

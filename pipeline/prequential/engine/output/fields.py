@@ -48,6 +48,7 @@ class TextPool(NamedTuple):
         text = np.concatenate(
             [pool.text[:size] for pool, size in zip(pools, sizes)] or [np.zeros(0, np.uint8)]
         )
+        text.setflags(write=False)  # as without texts: else loops would be compiled twice
         ends = [pool.ends + begin for pool, begin in zip(pools, begins.tolist())]
         return cls(text if len(text) else as_bytes(b" "), np.concatenate([np.zeros(0, np.int64), *ends]))
 

@@ -33,7 +33,7 @@ from prequential.engine.measures.declaration import (
 )
 from prequential.engine.measures.per_class import Positives, new_classes, positive_of, quantile_of
 from prequential.engine.measures.registry import INDEX, MEASURES, NAMES, OF_RANKS
-from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
+from prequential.engine.measures.table import InMemory, measure_alone, measure_cells, measure_numbers
 from prequential.engine.output.counts import as_objects, counts_of
 from prequential.engine.output.estimates import changes_since
 from prequential.engine.output.period_ranks import OpenRanks, expected_histograms, put_positives
@@ -217,7 +217,8 @@ def _measure(
             measure_cells(memory, classes, positives, i, False, into.values[i], into.reasons[i])
             ranks = np.int64(periods.ranks[row])
             if ranks and positive_of(positives, i, classes.labels) != NO_POSITIVE:
-                histogram[:] = tables.ranks.counts[ranks]
+                for bin_ in range(len(histogram)):
+                    histogram[bin_] = tables.ranks.counts[ranks, bin_]
                 rank_histogram(histogram, into.values[i], into.reasons[i])
 
 
@@ -418,15 +419,12 @@ def expected_of(
     if right is not None:
         _put_right(values, np.array([right[0]]), np.array([right[1]]))
     elif joint is not None:
-        own, classes = _new(1), new_classes(math.isqrt(len(joint) // 4))
-        by_label = new_classes(positives.members.shape[1])
-        nothing, unpaid = np.zeros(scores.SIZE), np.zeros(SUMS)
-        memory = InMemory(JointCells(joint), True, nothing, False, True, unpaid, by_label)
-        measure_cells(memory, classes, positives, 0, False, own.values[0], own.reasons[0])
+        own, capacity = _new(1), math.isqrt(len(joint) // 4)
+        memory = InMemory(JointCells(joint), True, np.zeros(scores.SIZE), False, True, np.zeros(SUMS))
+        positive = measure_alone(memory, positives, False, capacity, own.values[0], own.reasons[0])
         _put(values, only_row, _MATRIX_COLUMNS, own)
         if histogram is not None:
-            positive = np.array([positive_of(positives, 0, classes.labels)])
-            _put_ranks(values, only_row, histogram[None], positive)
+            _put_ranks(values, only_row, histogram[None], np.array([positive]))
     if histogram is not None and right is not None:
         values.reasons[0, _RANK_COLUMNS] = _TOO_MANY_CLASSES
     return values

@@ -40,7 +40,7 @@ def expected_histograms(periods: PeriodTables, tables: ExpectedTables, account: 
     histograms = read_ranks(periods, account.rows)
     of_models, of_periods = ranks_at(tables.models, account.models, account.blocks)
     codes, classes = tables.models.codes[account.models], tables.models.classes[account.models]
-    _add_coming(
+    add_coming(
         tables.of_models.counts, tables.of_periods.counts, of_models, of_periods, account.coming, codes,
         classes, account.positive, histograms,
     )  # fmt: skip
@@ -62,7 +62,7 @@ def put_positives(
 
 
 @allocating
-def _add_coming(
+def add_coming(
     faded: Floats, counts: Ints32, of_models: Ints, of_periods: Ints, coming: Floats, codes: Ints32,
     classes: Ints32, positive: Ints, histograms: Floats,
 ) -> None:  # fmt: skip

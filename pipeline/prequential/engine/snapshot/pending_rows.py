@@ -84,7 +84,7 @@ class SegmentMoves:
         for offset in offsets[offsets >= 0].tolist():
             key, position = divmod(offset, saved["slots"])
             kept[key, 1 + position] = 1
-        _forget_numbers(store, slots[store.instances.label[slots] > 0], kept)
+        forget_segment_numbers(store, slots[store.instances.label[slots] > 0], kept)
         former = saved["segments"]
         places = {new: former.index(key) for new, key in enumerate(keys) if key in former}
         permute(store.values.segment_numbers, predictions, places)
@@ -123,7 +123,7 @@ def _offsets(stream: Stream, saved: dict[str, Any]) -> Ints:
 
 
 @kernel
-def _forget_numbers(store: Store, slots: Ints32, kept: Bytes) -> None:
+def forget_segment_numbers(store: Store, slots: Ints32, kept: Bytes) -> None:
     """Of these instances' outcomes those are unknown whose segment isn't `kept`, by key and position."""
     predictions = store.predictions
     for i in range(len(slots)):
