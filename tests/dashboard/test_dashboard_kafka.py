@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -21,8 +21,10 @@ from prequential.configuration.settings.model import Config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.marking import StreamMark, write_marks
 from prequential.topics.marks import IncidentMark
+from prequential.topics.specs import METRICS
 from prequential.views.dashboard import server
 from prequential.views.state.output_records import OutputRecord
+from prequential.views.watching.tail import Tail
 
 from tests.browser import ready
 
@@ -136,3 +138,15 @@ def test_beside_something_else_it_takes_a_free_port_and_ends_with_it(cluster: Ka
                     assert any(json.loads(line[6:])["total"] == 1 for line in lines)
     with pytest.raises(OSError, match="refused"):
         urlopen(first.address, timeout=10)
+
+
+def test_messages_that_come_while_a_reader_is_held_are_read_later(cluster: KafkaConfig) -> None:
+    with closing(Tail(cluster, [METRICS], from_beginning=True)) as tail:
+        tail.hold(True)
+        publish(cluster, list(a_drift()))
+        assert [record for _ in range(4) for record in tail.take()] == []
+        tail.hold(False)
+        end = time.monotonic() + 30
+        while not (records := tail.take()) and time.monotonic() < end:
+            pass
+        assert records

@@ -206,9 +206,11 @@ def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Ses
     evaluated = (ModelServer if args.data == _DRIFT else FlightSource).settings
     worker = stack.enter_context(DemoWorker(kafka, group, evaluated, http, folder))
     page.notice = "The worker starts, and the first time on a machine it compiles the engine."
+    page.hold(True)  # the compiler needs all cores
     source = _source(args)
     worker.wait_until_ready(say, lambda progress: _show_progress(page, progress))
     page.notice = None
+    page.hold(False)
     say(f"the worker's metrics: {worker.base}/metrics")
     say(f"to watch from another terminal: {_watch(kafka)}")
     tail = stack.enter_context(closing(Tail(kafka, TOPICS, from_beginning=True)))

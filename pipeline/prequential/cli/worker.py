@@ -49,7 +49,6 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     stopping.exit_on_sigterm()
     program.share_arenas()
-    program.map_large_blocks()
     config = load_process(args)
     if accepted := (*config.worker.accept_loss, *args.accept_loss):
         config = replace(config, worker=replace(config.worker, accept_loss=accepted))
@@ -67,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
     report("starting")
     # Before the worker joins its group: compiling in the middle of a stream would look like a crash.
     compilation.compile_loops(log.info, config, report)
+    program.map_large_blocks()  # behind the compiler: it asks for large blocks all the time
     report("starting: the engine's loops are loaded")
     from prequential.runtime.worker.app import run_worker  # Faust is slow to import: only where it is needed
 

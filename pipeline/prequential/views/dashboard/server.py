@@ -507,6 +507,12 @@ class Page:
     def notice(self, notice: str | None) -> None:
         self._board.notice = notice
 
+    def hold(self, held: bool) -> None:
+        """Read no messages from now on, or go on; see `Tail.hold`."""
+        for reader in (self._tail, self._board.marks_reader):
+            if reader is not None:
+                reader.hold(held)
+
     def __enter__(self) -> Page:
         self._thread.start()
         return self

@@ -25,6 +25,10 @@ class MarksReader:
         self._tail = Tail(kafka, (INCIDENT_MARKS,), from_beginning=True, optional=(INCIDENT_MARKS,))
         self._first = [mark for record in self._tail.to_end() for mark in self._add(record)]
 
+    def hold(self, held: bool) -> None:
+        """Request no marks from now on, or go on; see `Tail.hold`."""
+        self._tail.hold(held)
+
     def take(self) -> list[IncidentMark]:
         """Return the marks that have arrived since the last call; at first, all."""
         arrived = [mark for record in self._tail.take(0.0) for mark in self._add(record)]

@@ -104,6 +104,14 @@ class Tail:
         """Close the client; nothing is committed."""
         self._consumer.close()
 
+    def hold(self, held: bool) -> None:
+        """Request no records from now on, or go on.
+
+        A broker that doesn't wait for records, as the embedded one, keeps a reader of empty topics busy.
+        """
+        partitions = self._consumer.assignment()
+        (self._consumer.pause if held else self._consumer.resume)(partitions)
+
     def take(self, seconds: float = _BATCH_SECONDS) -> list[OutputRecord]:
         """Return the records that arrived, after at most `seconds`.
 
