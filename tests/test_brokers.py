@@ -22,6 +22,7 @@ from prequential.topics.errors import UsageError, WorkError
 
 from tests import brokers
 from tests.brokers import Broker, EmbeddedTestBroker, launch, used
+from tests.created_topics import create_topics
 from tests.kafka_jars import Unavailable
 from tests.worker.processes import eventually, read_topic
 
@@ -34,8 +35,7 @@ HANGS = 60.0
 def topic(kafka: KafkaConfig, name: str, **config: str) -> str:
     """Create a topic with one partition; underscores in `config` stand for dots."""
     new = NewTopic(name, 1, 1, config={k.replace("_", "."): v for k, v in config.items()})
-    admin = AdminClient(kafka.client())  # its answers come only while it is there
-    admin.create_topics([new])[name].result(HANGS)
+    create_topics(AdminClient(kafka.client()), [new])
     return name
 
 

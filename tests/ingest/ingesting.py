@@ -10,11 +10,11 @@ from typing import Any
 import yaml
 from confluent_kafka import Message
 from confluent_kafka.admin import NewTopic
-from prequential.topics.admin import present
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.producer import RecordProducer
 
-from tests.worker.processes import HANGS, WorkerProcess, eventually, read_topic
+from tests.created_topics import create_topics
+from tests.worker.processes import WorkerProcess, read_topic
 
 #: Milliseconds after which a process that was killed is missed, and its transaction aborted.
 SESSION = "3s"
@@ -24,11 +24,7 @@ def create_sources(kafka: KafkaConfig, **partitions: int) -> dict[str, str]:
     """Topics with so many partitions, nobody else's; their full names by short ones."""
     names = {name: f"src-{kafka.prefix}{name}" for name in partitions}
     topics = [NewTopic(names[name], number, 1) for name, number in partitions.items()]
-    admin = connect(kafka)
-    for created in admin.create_topics(topics).values():
-        created.result(HANGS)
-    wanted = set(names.values())
-    eventually("the sources are there", lambda: present(kafka, sorted(wanted)) == wanted)
+    create_topics(connect(kafka), topics)
     return names
 
 

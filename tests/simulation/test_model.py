@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.brokers import Broker
+from tests.created_topics import create_topics
 from tests.nightly import scaled
 from tests.simulation import clients
 from tests.simulation.broker import Cluster
@@ -45,7 +46,7 @@ def on_the_model(seed: int, name: str) -> list[object]:
 def on_kafka(broker: Broker, seed: int, name: str) -> list[object]:
     """What Kafka answers to a script."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(name, PARTITIONS)])[name].result()
+    create_topics(admin, [NewTopic(name, PARTITIONS)])
     return Run(real(broker.bootstrap_servers), name, strategy_of(seed)).run(script_of(seed))
 
 

@@ -29,6 +29,7 @@ from prequential.topics.encoding import encode
 from prequential.topics.outputs import Alarm, Metrics
 from prequential.topics.producer import RecordProducer
 
+from tests.created_topics import create_topics
 from tests.ingest.registry_server import RegistryServer
 from tests.registries import MARKS, apicurio
 from tests.skipping import or_skip
@@ -70,9 +71,7 @@ def test_avro_has_each_message_once_although_its_program_is_killed(
 ) -> None:
     names = "metrics", "comparisons", "drift-alarms", "incidents"
     topics = [NewTopic(cluster.topic(f"{name}-avro"), 2, 1) for name in names]
-    admin = connect(cluster)
-    for created in admin.create_topics(topics).values():
-        created.result(60)
+    create_topics(connect(cluster), topics)
     client = SchemaRegistryClient({"url": registry})
     read = AvroDeserializer(client)
     command = [sys.executable, SINKS / "to_avro.py", cluster.bootstrap_servers, registry, cluster.prefix]

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prequential.topics.clients import KafkaConfig
+from confluent_kafka.admin import NewTopic
+from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.producer import RecordProducer
 from prometheus_client.parser import text_string_to_metric_families
 from pushed import PushServer, attributes_of, push_server, samples_of_request
 from real_collector import collector
 
+from tests.created_topics import create_topics
 from tests.worker.processes import WorkerProcess, await_published, await_ready, eventually, write_config
 
 #: Series that change while nothing happens, or with each scrape.
@@ -119,12 +121,8 @@ def test_the_other_processes_push_what_they_serve(command: str, cluster: KafkaCo
     source = {"as": "labels", "stream": {"const": "s"}, "instance_id": "value.id", "y_true": "value.truth"}
     sections: dict[str, Any] = {"notify": {"url": "http://127.0.0.1:9/hook"}}
     if command == "ingest":
-        from confluent_kafka.admin import NewTopic
-        from prequential.topics.clients import connect
-
         name = cluster.topic("scores")
-        admin = connect(cluster)
-        admin.create_topics([NewTopic(name, 2, 1)])[name].result(60)
+        create_topics(connect(cluster), [NewTopic(name, 2, 1)])
         sections = {"ingest": {name: source}}
     with push_server() as server:
         otlp = {"endpoint": server.address, "every": "1s"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -31,6 +30,8 @@ from prequential.topics.admin import (
 from prequential.topics.clients import REACH_SECONDS, KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import TopicSpec, topic_specs
+
+from tests.created_topics import create_topics
 
 SPECS = topic_specs(KafkaConfig())
 
@@ -312,15 +313,11 @@ def test_create_once_then_leave_alone(cluster: KafkaConfig) -> None:
 
 def make(cluster: KafkaConfig, **topics: tuple[int, dict[str, str]]) -> None:
     """Make topics of so many partitions with such settings, as somebody else has."""
-    admin = AdminClient(cluster.client())
     new = [
         NewTopic(cluster.topic(name.replace("_", "-")), partitions, 1, config=configs)
         for name, (partitions, configs) in topics.items()
     ]
-    for name, done in admin.create_topics(new).items():
-        done.result()
-        while name not in admin.list_topics().topics:  # a broker may know of it a moment later
-            time.sleep(0.1)
+    create_topics(AdminClient(cluster.client()), new)
 
 
 def test_what_exists_is_kept_and_decides_the_number_of_shards(cluster: KafkaConfig) -> None:
