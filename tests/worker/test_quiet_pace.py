@@ -20,6 +20,7 @@ from prequential.runtime.worker.checkpoint import Checkpoint
 from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.runtime.worker.round_pace import RoundPace
 from prequential.runtime.worker.runner import ShardRunner
+from prequential.runtime.worker.turns import SharedTurns
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import Decoded
 from prequential.topics.errors import WorkError
@@ -365,11 +366,11 @@ def test_messages_of_a_tick_are_on_their_way_before_the_next_shard_makes_its_own
             ends={},
             ends_at=inf,
         )
-        ticking = asyncio.Lock()
+        turns = SharedTurns()
         runners = [
             ShardRunner(
                 Config(kafka=_NOBODY), partition, fetcher, TopicsOrigin(3), rebuild=False,
-                on_lost=lambda *_: None, ticking=ticking,
+                on_lost=lambda *_: None, turns=turns,
             )
             for partition in range(3)
         ]  # fmt: skip

@@ -14,6 +14,7 @@ from prequential.engine.input.merge import Batch
 from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.runtime.worker.runner import ShardRunner
 from prequential.runtime.worker.snapshots import MANIFEST_KEY, SnapshotTurn
+from prequential.runtime.worker.turns import SharedTurns
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import decode
 from prequential.topics.specs import JOURNAL, SNAPSHOTS
@@ -102,7 +103,7 @@ class _Worker:
         config = Config(kafka=KafkaConfig("127.0.0.1:1"), worker=WorkerConfig(snapshot_every=1))
         runner = ShardRunner(
             config, number, fetcher, TopicsOrigin(2), rebuild=False, on_lost=lambda *_: None,
-            snapshot_turn=self.turn,
+            turns=SharedTurns(snapshots=self.turn),
         )  # fmt: skip
         publish = runner.checkpoint._publisher.publish
 

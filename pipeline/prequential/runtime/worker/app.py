@@ -23,9 +23,9 @@ from prequential.runtime.worker.exporter import Exporter
 from prequential.runtime.worker.findings import LOOK_SECONDS, Findings
 from prequential.runtime.worker.journal import TopicsOrigin, present_origin
 from prequential.runtime.worker.merging import Merging, require_room
-from prequential.runtime.worker.runner import ShardRunner
+from prequential.runtime.worker.runner import Predecessor, ShardRunner
 from prequential.runtime.worker.sending import SendingPace
-from prequential.runtime.worker.snapshots import SnapshotTurn
+from prequential.runtime.worker.turns import SharedTurns
 from prequential.topics import admin
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.errors import UsageError, WorkError, printable
@@ -65,8 +65,7 @@ class Worker(served.Served):
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._assigned: frozenset[int] | None = None
         self._closing = False
-        self._turns, self._ticking = asyncio.Lock(), asyncio.Lock()
-        self._snapshot_turn = SnapshotTurn()
+        self._turns = SharedTurns()
         self._fetcher = Fetcher(config, self._on_partitions, self._on_gone)
         #: Merges streams that lie in all partitions; None if there are none.
         self.merging = Merging(config, partial(process.die, "merging")) if config.wide else None
@@ -167,8 +166,7 @@ class Worker(served.Served):
         try:
             runner = ShardRunner(
                 self.config, partition, self._fetcher, self._origin, rebuild=rebuild, on_lost=self._on_lost,
-                turns=self._turns, ticking=self._ticking, snapshot_turn=self._snapshot_turn, gone=gone,
-                sending=self._sending[partition],
+                turns=self._turns, predecessor=Predecessor(self._sending[partition], gone),
                 on_published=None if self.telemetry is None else self._offer_events,
             )  # fmt: skip
         except Exception as error:  # asyncio called this method, and would go on without this shard

@@ -63,16 +63,17 @@ class Checkpoint:
     """
 
     def __init__(
-        self, config: model.Config, partition: int, shard: Shard, originals: Originals,
-        origin: journal.TopicsOrigin, fetcher: Fetcher, statistics: ShardStatistics, publisher: Publisher,
+        self, config: model.Config, shard: Shard, originals: Originals, origin: journal.TopicsOrigin,
+        fetcher: Fetcher, statistics: ShardStatistics, publisher: Publisher,
         in_thread: Callable[..., Awaitable[Any]], turn: snapshots.SnapshotTurn,
     ) -> None:  # fmt: skip
         self.generation = 0  # of the newest snapshot
-        self._config, self._partition, self._shard, self._originals = config, partition, shard, originals
-        self._origin, self._fetcher, self._statistics = origin, fetcher, statistics
+        self._config, self._partition, self._shard = config, shard.partition, shard
+        self._originals, self._origin, self._fetcher = originals, origin, fetcher
+        self._statistics = statistics
         self._publisher, self._in_thread, self._turn = publisher, in_thread, turn
         self._who = object()  # stands for the shard in the line for the turn, without a reference to it
-        self._messages = MessageConverter(config, partition, shard.catalog.streams, originals, origin)
+        self._messages = MessageConverter(config, shard.partition, shard.catalog.streams, originals, origin)
         self._journal_number = 0
         self._journal_offset = 0
         self._paced_at = monotonic()  # when a commit last happened or could have happened

@@ -385,7 +385,7 @@ class _Growth:
             parts = (msgspec.msgpack.decode(part) for part in state)
             shard.restore(split(parts, streams_of(number, before, after), moved=moved))
             checkpoint = Checkpoint(
-                self._config, number, shard, Originals(), self._plan.after, self._fetcher, ShardStatistics(),
+                self._config, shard, Originals(), self._plan.after, self._fetcher, ShardStatistics(),
                 publisher, self._in_thread, SnapshotTurn(),
             )  # fmt: skip
             checkpoint.resume(recovered)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from time import monotonic
 from traceback import format_exception_only
-from typing import Any
+from typing import NamedTuple
 
 from prequential.configuration.settings.model import Config
 from prequential.engine.shard import Shard
@@ -33,7 +33,8 @@ from prequential.runtime.worker.journal import Idle, JournalStatus, Step, Suspic
 from prequential.runtime.worker.publisher import Publisher, ShardLost, ShardStatistics, SideThread
 from prequential.runtime.worker.recovery import made_anew, read_known
 from prequential.runtime.worker.sending import SendingPace
-from prequential.runtime.worker.snapshots import MANIFEST_KEY, SnapshotTurn
+from prequential.runtime.worker.snapshots import MANIFEST_KEY
+from prequential.runtime.worker.turns import SharedTurns
 from prequential.topics.errors import WorkError, existing
 from prequential.topics.specs import INPUTS, SNAPSHOTS
 from prequential.views.diagnosis.facts import streams_of
@@ -55,6 +56,15 @@ _LOOP_TURNS, _MANY = 20, 2_000
 _ERROR_SECONDS = 5.0
 
 
+class Predecessor(NamedTuple):
+    """What a previous runner of the same shard has found out."""
+
+    #: How much it could send at a time; None: it has not sent anything.
+    sending: SendingPace | None = None
+    #: Description of the records that it could not fetch because they were deleted.
+    gone: str | None = None
+
+
 class ShardRunner:
     """One shard of a worker, from taking it over until it is lost or closed.
 
@@ -64,20 +74,16 @@ class ShardRunner:
 
     def __init__(
         self, config: Config, partition: int, fetcher: Fetcher, origin: TopicsOrigin, *, rebuild: bool,
-        on_lost: Callable[[int, str], None], turns: asyncio.Lock | None = None,
-        ticking: asyncio.Lock | None = None, snapshot_turn: SnapshotTurn | None = None,
-        gone: str | None = None, sending: SendingPace | None = None,
+        on_lost: Callable[[int, str], None], turns: SharedTurns | None = None,
+        predecessor: Predecessor | None = None,
         on_published: Callable[[Sequence[Outgoing]], None] | None = None,
     ) -> None:  # fmt: skip
         """Prepare a shard; `run` starts it.
 
-        Shards that share the lock `turns` try records at which workers have died one after the other. So a
-        worker that dies is in the middle of at most one attempt. Shards that share the lock `ticking` make
-        the messages of a tick one after the other: each shard starts to send its own before the next begins.
-        All shards of a process also share `snapshot_turn`. `gone` describes the records that a previous
-        runner could not fetch because they were deleted. `sending` is how much a previous runner could send.
-        `on_published` is called in the shard's thread, with messages that are committed.
+        All shards of a process share `turns`. `on_published` is called in the shard's thread, with messages
+        that are committed.
         """
+        turns, predecessor = turns or SharedTurns(), predecessor or Predecessor()
         self.partition = partition
         self.shard = Shard(config, partition, origin.partitions)
         self.statistics = ShardStatistics()
@@ -89,12 +95,12 @@ class ShardRunner:
         self.lost: ShardLost | None = None
         #: How a changed configuration affected the snapshot's state when this worker took the shard over.
         self.changed: str | None = None
-        self._gone = gone
+        self._gone = predecessor.gone
         #: Facts about the streams when this worker took the shard over.
         self.restored: list[StreamFacts] = []
         self._config, self._fetcher, self._origin, self._rebuild = config, fetcher, origin, rebuild
         self._on_lost = on_lost
-        self._publisher = Publisher(config, partition, sending)
+        self._publisher = Publisher(config, partition, predecessor.sending)
         self._in_thread = SideThread(f"shard-{partition}")
         self._wake = asyncio.Event()
         self._stopping = False
@@ -108,15 +114,14 @@ class ShardRunner:
         self._journal: deque[Step] = deque()  # steps yet to be followed
         self._unpublished = 0  # how many of the last steps may have unpublished outputs
         self._isolation: isolating.Isolation | None = None
-        self._turns: Any = turns or nullcontext()
-        self._ticking: Any = ticking or nullcontext()
+        self._turns = turns
         self._trying = asyncio.Lock()  # held while an attempt is under way
         self._begun = False  # whether the journal has an entry that this worker processes records
         if on_published is not None:
             self._publisher.on_published = on_published
         self.checkpoint = Checkpoint(
-            config, partition, self.shard, self._originals, origin, fetcher, self.statistics,
-            self._publisher, self._in_thread, snapshot_turn or SnapshotTurn(),
+            config, self.shard, self._originals, origin, fetcher, self.statistics,
+            self._publisher, self._in_thread, turns.snapshots,
         )  # fmt: skip
         self.checkpoint.on_committed = self._wake.set
 
@@ -328,7 +333,7 @@ class ShardRunner:
         if self._stopping:
             return
         takes_turns = ticks and self._begun and self._isolation is None
-        async with self._ticking if takes_turns else nullcontext():
+        async with self._turns.ticks if takes_turns else nullcontext():
             processed = 0 if self._stopping else await self._process()
             self._report_demand()
             if processed:
@@ -422,7 +427,7 @@ class ShardRunner:
     async def _try(self) -> int:
         """Process some parts of the records at which workers died; announce each part first."""
         isolation, shard, processed = existing(self._isolation, "what is isolated"), self.shard, 0
-        async with self._turns, self._trying:
+        async with self._turns.attempts, self._trying:
             for _ in range(_TURN):
                 part = isolation.next(shard.merge, self._arrivals.watermarks(shard.merge.added))
                 if part is None or self._stopping:
