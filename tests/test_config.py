@@ -586,7 +586,7 @@ def test_an_objective_of_the_defaults_is_that_of_streams_as_far_as_they_have_its
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_a_measure_is_a_signal_where_its_task_can_have_it(file: Path, task: str, measure: str) -> None:
     """As the engine computes it: what is no measure of the task is never in `measures`."""
-    estimator = Estimator("window:9", 1, 2, numbers=task == "regression", paired=False)
+    estimator = Estimator("window:9", 1, 2, numbers=task == "regression")
     estimator.cells.table.cells[0, 0] = estimator.cells.table.n[0] = 8
     if task == "regression":  # what is scored of classes isn't: which measures there are is all that matters
         estimator.score()

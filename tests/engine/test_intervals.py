@@ -17,7 +17,7 @@ from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats, zeros
 from prequential.engine.details.intervals import autocorrelation, less_one, precision_worth, shrunk, wilson
 from prequential.engine.estimators import outcome_pairs
-from prequential.engine.estimators.estimator import Estimator
+from prequential.engine.estimators.estimator import Estimator, KeptPayloads
 from prequential.engine.estimators.outcome_pairs import LastSigns, codes_of
 from prequential.engine.estimators.rows import unrevised
 from scipy.stats import binomtest
@@ -62,7 +62,7 @@ class Pairs:
     """What an estimator remembers of the pairs of one sequence."""
 
     def __init__(self, estimator: str) -> None:
-        self._of = Estimator(estimator, 1, 2, numbers=False, paired=True)
+        self._of = Estimator(estimator, 1, 2, False, KeptPayloads(pairs=True))
 
     def update(self, codes: Sequence[int], sign: int) -> None:
         """Add pairs of these codes."""

@@ -62,7 +62,7 @@ class Sums:
     """What an estimator sums up over one sequence, after `before` outcomes without scores."""
 
     def __init__(self, estimator: str, before: int = 0, *, numbers: bool = False) -> None:
-        self._of = Estimator(estimator, 1, 4, numbers, paired=False)
+        self._of = Estimator(estimator, 1, 4, numbers)
         self.update([None] * before)
         self._of.score()
 

@@ -12,7 +12,7 @@ from prequential.engine.compiled.kernel import Floats, Ints, Ints32, zeros
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.watch import Signal, WatchedRows
 from prequential.engine.estimators import outcome_pairs
-from prequential.engine.estimators.estimator import Estimator
+from prequential.engine.estimators.estimator import Estimator, KeptPayloads
 from prequential.engine.estimators.rows import unrevised
 from prequential.engine.measures.losses import ERROR, SQUARED
 from prequential.engine.measures.per_class import Positives
@@ -119,8 +119,9 @@ class Consumers:
         self.alarms: list[tuple[int, int, float, float]] = []  # (row, detector, statistic, autocorrelation)
 
     def _estimators(self) -> dict[str, Estimator]:
+        kept = KeptPayloads(pairs=True, histogram=True)
         found = {
-            name: Estimator(text, self.sequences, self.capacity, self.numbers, paired=True, histogram=True)
+            name: Estimator(text, self.sequences, self.capacity, self.numbers, kept)
             for name, text in ESTIMATORS.items()
         }
         for one in found.values():

@@ -169,7 +169,7 @@ def test_what_began_later_is_not_reached_by_revisions_of_outcomes_before() -> No
     assert (log.number[rows[log.kind[rows] == REVISION]] <= began).any()
     taken = LogRows(log, rows, logs.CAPACITIES[1], numbers=False)
     for name in ("all", "window"):
-        estimator = Estimator(logs.ESTIMATORS[name], 2, logs.CAPACITIES[1], False, False)
+        estimator = Estimator(logs.ESTIMATORS[name], 2, logs.CAPACITIES[1], False)
         estimator.begin(np.arange(2), np.full(2, began))
         estimator.update(taken)
         for q, of in enumerate(reached):

@@ -320,7 +320,7 @@ def test_sequences_are_measured_each_by_itself(regression: bool) -> None:
     sums, spreads = generator.random((5, scores.SIZE)), generator.random(5)
     codes, scored = [0, 3, UNSEEN_POSITIVE, NO_POSITIVE, 9], np.array([0, 1, 1, 0, 1], dtype=np.uint8)
     positives = positives_of(4, *codes)
-    estimator = Estimator("all", 5, 4, regression, False)
+    estimator = Estimator("all", 5, 4, regression)
     estimator.score()
     counts, summed = estimator.cells.table, estimator.sums.table
     counts.cells[:], counts.n[:] = cells, cells.sum(axis=1)

@@ -17,7 +17,7 @@ from prequential.engine.detectors.watch import WatchedRows, watches_of
 from prequential.engine.disparity import ComparedGroups
 from prequential.engine.estimators import outcome_pairs, score_histogram
 from prequential.engine.estimators.accumulator import Accumulator
-from prequential.engine.estimators.estimator import Estimator, ReferenceTables
+from prequential.engine.estimators.estimator import Estimator, KeptPayloads, ReferenceTables
 from prequential.engine.estimators.naming import parse_estimator
 from prequential.engine.estimators.residuals import DETAIL as RESIDUALS
 from prequential.engine.estimators.rows import CellNumbers, places_for, unrevised
@@ -79,10 +79,15 @@ class Plan(RowAllocator):
     def _estimator(self, name: str, paired: bool) -> Estimator:
         memory = parse_estimator(name).memory
         histogram = score_histogram.keeps_histogram(memory, self.config.measures, self.config.details)
-        return Estimator(
-            name, 16, self.capacity, self.numbers, paired, histogram, self.config.cost_per_value,
-            extends_scores(self.config), RESIDUALS in self.config.details, self.joint, self._timed,
-        )  # fmt: skip
+        kept = KeptPayloads(
+            pairs=paired,
+            histogram=histogram,
+            costs=self.config.cost_per_value,
+            residuals=RESIDUALS in self.config.details,
+            times=self._timed,
+            extended=extends_scores(self.config),
+        )
+        return Estimator(name, 16, self.capacity, self.numbers, kept, self.joint)
 
     # ---- rows
 

@@ -18,7 +18,7 @@ from prequential.engine.detectors.declaration import MIN_OUTCOMES
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.estimators.accumulator import Accumulator, new_counted
 from prequential.engine.estimators.declaration import NO_CELL, NO_OUTCOME, Additions, Counted, Payload
-from prequential.engine.estimators.estimator import Estimator
+from prequential.engine.estimators.estimator import Estimator, KeptPayloads
 from prequential.engine.estimators.measuring import NO_SUMS, MeasureRequest, block_of, measure, new_measured
 from prequential.engine.estimators.naming import SCALED, canonical, parse_estimator, parse_signal
 from prequential.engine.estimators.rows import ALL_CELLS, CellNumbers, LogRows
@@ -117,9 +117,8 @@ class Signal:
             memory = parse_estimator(says.estimator).memory
             histogram = keeps_histogram(memory, (says.measure,), ())
             paid = by_value and registry.MEASURES[says.measure].inputs == COSTS
-            self._estimator = Estimator(
-                says.estimator, rows, capacity, loss != ERROR, False, histogram, paid, extended, joint=joint
-            )
+            kept = KeptPayloads(histogram=histogram, costs=paid, extended=extended)
+            self._estimator = Estimator(says.estimator, rows, capacity, loss != ERROR, kept, joint)
             if registry.MEASURES[says.measure].inputs.of_sums:
                 self._estimator.score()
 

@@ -35,18 +35,33 @@ from prequential.engine.tables.rows import TableAttribute, copy_rows
 from prequential.engine.tables.scores import CLASS_PARTS, NUMBERED, PARTS, WIDTH
 
 
-class Estimator:
-    """One estimator of all sequences of a plan.
+class KeptPayloads(NamedTuple):
+    """What an estimator keeps of outcomes besides joint cells and sums of scores."""
 
-    It has joint cells and sums of scores. If configured, it also has pairs of neighbours, a histogram of
-    scores, costs by value, and residuals by prediction; a window has prediction times if it is `timed`.
-    `extended`: how many values more than usual are kept of each outcome. `joint`: the numbers of joint cells.
-    """
+    #: Pairs of neighbours, by sign.
+    pairs: bool = False
+    #: A histogram of scores; of classification only.
+    histogram: bool = False
+    #: Costs by value; of classification only.
+    costs: bool = False
+    #: Residuals by prediction; of regression only.
+    residuals: bool = False
+    #: Prediction times; of windows only.
+    times: bool = False
+    #: How many values more than usual are kept of each outcome.
+    extended: int = 0
+
+
+#: Joint cells and sums of scores alone.
+_CELLS_AND_SCORES = KeptPayloads()
+
+
+class Estimator:
+    """One estimator of all sequences of a plan; `joint`: the numbers of joint cells."""
 
     def __init__(
-        self, name: str, rows: int, capacity: int, numbers: bool, paired: bool, histogram: bool = False,
-        paid: bool = False, extended: int = 0, residuals: bool = False, joint: CellNumbers = ALL_CELLS,
-        timed: bool = False,
+        self, name: str, rows: int, capacity: int, numbers: bool, kept: KeptPayloads = _CELLS_AND_SCORES,
+        joint: CellNumbers = ALL_CELLS,
     ) -> None:  # fmt: skip
         self.name = name
         self.capacity = capacity
@@ -55,17 +70,17 @@ class Estimator:
         self.joint = joint
         self.cells = Accumulator(name, payload_of_cells(capacity, joint), rows)
         # Until there are scores, this table is a placeholder.
-        self.sums = Accumulator(name, payload_of_scores(numbers, extended), 1)
-        signs = outcome_pairs.CODES if paired else ()
+        self.sums = Accumulator(name, payload_of_scores(numbers, kept.extended), 1)
+        signs = outcome_pairs.CODES if kept.pairs else ()
         self.pairs = [Accumulator(name, Payload(declaration.COUNTS, codes), rows) for codes in signs]
-        self.histogram = Accumulator(name, OF_SCORES, rows) if histogram and not numbers else None
-        self.paid = Accumulator(name, sums.OF_COSTS, rows) if paid and not numbers else None
+        self.histogram = Accumulator(name, OF_SCORES, rows) if kept.histogram and not numbers else None
+        self.paid = Accumulator(name, sums.OF_COSTS, rows) if kept.costs and not numbers else None
         #: Whether there are residuals; a window computes them from the outcomes that it keeps.
-        self.with_residuals = residuals and numbers
+        self.with_residuals = kept.residuals and numbers
         is_window = self.cells.memory.rank is not None
         own = self.with_residuals and not is_window
         self.residuals = Accumulator(name, OF_RESIDUALS, rows) if own else None
-        self.times = Accumulator(name, sums.OF_TIMES, rows) if timed and is_window else None
+        self.times = Accumulator(name, sums.OF_TIMES, rows) if kept.times and is_window else None
         self.memory, self.parameter = self.cells.memory, self.cells.parameter
 
     def accumulators(self) -> Iterator[Accumulator]:
@@ -246,7 +261,7 @@ class ReferenceTables:
         self.extent = extent
         self._outcomes, self._span = (extent, 0) if isinstance(extent, int) else (0, duration(extent))
         self.table: Extents = zeros(Extents, rows)
-        self.counts = Estimator("all", rows, capacity, False, True, joint=joint)
+        self.counts = Estimator("all", rows, capacity, False, KeptPayloads(pairs=True), joint)
 
     def update(self, read: LogRows, pairs: npt.NDArray[np.int32], run: Run) -> None:
         """Add rows of the log; `pairs` are their codes by sign, (signs, n). `run` calls each loop."""
