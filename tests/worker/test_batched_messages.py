@@ -265,15 +265,29 @@ def test_workers_die_between_messages_and_nothing_is_lost_or_repeated(
 
 @makes_messages
 def test_a_read_of_large_messages_is_bounded() -> None:
-    """By their size in the read before."""
+    """By their sizes in the reads before."""
     reader = ObjectReader(FewMessages(), "labels")  # type: ignore[arg-type]
-    assert reader.most_messages(16_000) == 16_000
+    assert reader.most_messages(16_000) == 100
     reader.look(16_000)
     assert reader.most_messages(16_000) == 4 * 1024 * 1024 // len(FewMessages.VALUE) == 2
-    reader.note_size(3, 0)
+    for _ in range(30):
+        reader.note_size(3, 0, 3)
     assert reader.most_messages(16_000) == 16_000
-    reader.note_size(1, 1 << 30)
+    reader.note_size(1, 1 << 30, 1)
     assert reader.most_messages(16_000) == 1
+
+
+def test_a_read_of_messages_with_many_records_is_bounded() -> None:
+    """A read takes about as many records, however many of them a message has."""
+    reader = ObjectReader(FewMessages(), "labels")  # type: ignore[arg-type]
+    reader.note_size(10, 10, 10_000)
+    assert reader.most_messages(16_000) == 16
+    assert reader.most_messages(500) == 1
+    reader.note_size(16, 16, 16)
+    assert reader.most_messages(16_000) == 32
+    for _ in range(10):
+        reader.note_size(16, 16, 16)
+    assert reader.most_messages(16_000) == 16_000
 
 
 class FewMessages:

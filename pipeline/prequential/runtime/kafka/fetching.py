@@ -46,7 +46,7 @@ FETCH_SETTINGS: Mapping[str, object] = {
     "fetch.queue.backoff.ms": 5,
     "queued.min.messages": 20_000,
     "fetch.message.max.bytes": 262_144,
-    "queued.max.messages.kbytes": 32_768,  # reached by messages of many records
+    "queued.max.messages.kbytes": 8_192,  # of a partition; reached by messages of many records
     # While few records arrive, the broker waits this long for this many bytes before it answers a fetch.
     # One fetch for each new record would cost more than the evaluation of the record.
     "fetch.wait.max.ms": 50,

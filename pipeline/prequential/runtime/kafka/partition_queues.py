@@ -140,8 +140,9 @@ class QueueReader(readers.PartitionReader):
                 self._messages = np.zeros(share, dtype=np.uint64)
             count = self._functions.consume(self._queues[partition], 0, self._messages.ctypes.data, share)
             if count > 0:
-                look.runs.append(self._run(partition, count, look.failures))
-                room = max(0, room - count)
+                run = self._run(partition, count, look.failures)
+                look.runs.append(run)
+                room = max(0, room - readers.records_in([run]))
             (self._had_more.add if count == share else self._had_more.discard)(partition)
             look = look._replace(whole=look.whole and count < share)
         return look
@@ -158,7 +159,6 @@ class QueueReader(readers.PartitionReader):
         sizes = np.zeros(_SIZES, dtype=np.int64)
         measure(messages, count, sizes)
         records = int(sizes[_RECORDS])
-        self.note_size(count, int(sizes[_TEXT]))
         if records < count:
             for index in range(count):
                 if (event_end := self._event(partition, index, failures)) is not None:
@@ -180,6 +180,7 @@ class QueueReader(readers.PartitionReader):
         run_records = readers.ConsumerRecords(
             *positions, values, keys, by_producer=by_producer, headers=headers
         )
+        self.note_size(records, int(sizes[_TEXT]), len(run_records))
         return readers.PartitionRead(partition, run_records, end)
 
     def _headers(self, count: int) -> dict[int, readers.Headers]:

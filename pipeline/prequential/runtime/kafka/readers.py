@@ -142,9 +142,18 @@ class TopicRead(NamedTuple):
     whole: bool
 
 
-#: Most bytes of a topic that one read takes, by the size of the messages of the read before: large messages
-#: have many rows, and a shard's memory is many times that of its newest records.
+def records_in(runs: Sequence[PartitionRead]) -> int:
+    """Return the number of records of these reads."""
+    return sum(len(run.records) for run in runs if run.records is not None)
+
+
+#: Most bytes of a topic that one read takes, by the size of the messages of the reads before: a shard's
+#: memory is many times that of its newest records.
 MOST_BYTES = 4 << 20
+
+#: Records that each message may have, until a read shows how many: the first read of a topic takes few
+#: messages.
+_UNREAD = 160
 
 
 class PartitionReader(ABC):
@@ -153,15 +162,20 @@ class PartitionReader(ABC):
     def __init__(self, consumer: Consumer, topic: str) -> None:
         self.consumer = consumer
         self.topic = topic
-        self._bytes_each = 1  # of a message's value, in the last read that returned messages
+        # Of a message, by the reads that returned messages: bytes of its value, and records.
+        self._bytes_each, self._records_each = 1, _UNREAD
 
     def most_messages(self, most: int) -> int:
-        """Return how many messages to read for at most `most` records, and about `MOST_BYTES`."""
-        return max(1, min(most, MOST_BYTES // self._bytes_each))
+        """Return how many messages to read for about `most` records at most, and about `MOST_BYTES`."""
+        return max(1, min(most // self._records_each, MOST_BYTES // self._bytes_each))
 
-    def note_size(self, messages: int, size: int) -> None:
-        """Note the bytes of the values of so many messages, at least one."""
-        self._bytes_each = max(1, size // messages)
+    def note_size(self, messages: int, size: int, records: int) -> None:
+        """Note the bytes of the values of so many messages, at least one, and their records.
+
+        Where messages of several sizes alternate, the large ones are remembered for some reads.
+        """
+        self._bytes_each = max(1, size // messages, self._bytes_each // 2)
+        self._records_each = max(1, records // messages, self._records_each // 2)
 
     def open(self, partition: int, offset: int) -> None:
         """Begin to read a partition at an offset."""
@@ -196,9 +210,11 @@ class ObjectReader(PartitionReader):
         """See `PartitionReader`."""
         most = self.most_messages(most)
         messages = self.consumer.consume(most, 0)
+        look = sorted_out(messages, most)
         if messages:
-            self.note_size(len(messages), sum(len(message.value() or b"") for message in messages))
-        return sorted_out(messages, most)
+            size = sum(len(message.value() or b"") for message in messages)
+            self.note_size(len(messages), size, records_in(look.runs))
+        return look
 
     def release(self) -> None:
         """Do nothing: this reader has no resources of its own."""
