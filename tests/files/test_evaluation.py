@@ -863,6 +863,17 @@ class TestClassesThatNeverMeet:
         for one in predicted:
             assert repr(one) in finding.sentence
 
+    @pytest.mark.parametrize(("bits", "digits"), [(32, "0.10000000149011612"), (16, "0.0999755859375")])
+    @pytest.mark.parametrize("order", [1, -1])
+    def test_numbers_of_fewer_bits_have_other_digits(self, bits: int, digits: str, order: int) -> None:
+        """`0.1` of 32 bits is another number, and another class, than that of 64 bits."""
+        numbers = np.array([0.1, 0.5, 0.7, 1.0] * 10)
+        columns = [numbers.astype(f"float{bits}"), numbers][::order]
+        [finding] = evaluate(*columns).summary.findings
+        assert finding.code == "class_sets"
+        map_of_labels = {1: f"'0.1': '{digits}'", -1: f"'{digits}': '0.1'"}[order]
+        assert f"map: {{{map_of_labels}" in finding.sentence
+
     def test_not_where_a_class_is_rare(self) -> None:
         found = evaluate(["a", "b", "a"] * 20, ["a", "c", "b"] * 20)
         assert found.summary.findings == []

@@ -360,6 +360,9 @@ def test_a_bad_row_of_arrow(columns: dict[str, object], reasons: dict[int, str] 
         (stream_of(table(**GOOD).slice(0, 0)), "the Arrow stream has no rows"),
         (stream_of(pa.table({"n": pa.nulls(1_000_001)}), None, 500_000), "at most 1,000,000 are allowed"),
         (stream_of(pa.table([["a"], ["b"]], ["stream", "stream"])), "two columns of one name"),
+        (stream_of(table(**GOOD)) + b"more", "4 bytes follow the end of the Arrow stream"),
+        (stream_of(table(**GOOD)) * 2, "bytes follow the end of the Arrow stream: expected one stream"),
+        (b"ARROW1\0\0" + stream_of(table(**GOOD)), "it is an Arrow file: expected an Arrow stream"),
     ],
 )
 def test_an_unreadable_arrow_message_is_one_letter(message: bytes, reason: str) -> None:
@@ -369,6 +372,90 @@ def test_an_unreadable_arrow_message_is_one_letter(message: bytes, reason: str) 
     assert reason in found
     assert "\n" not in found
     assert shard.merge.vector == [0, 0, 3]
+
+
+NAN, INFINITY = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns", "bad"),
+    [
+        (LABELS, {**GOOD, "y_true": [1.0, NAN, 0.0]}, {1: '"y_true":NaN'}),
+        (LABELS, {**GOOD, "y_true": [1.0, None, -INFINITY]}, {2: '"y_true":-Infinity'}),
+        (LABELS, {**GOOD, "y_true": pa.array([1, NAN, 0], pa.float16())}, {1: '"y_true":NaN'}),
+        (LABELS, {**GOOD, "y_true": pa.array([1.0, NAN, NAN]).dictionary_encode()}, {1: "NaN", 2: "NaN"}),
+        (LABELS, {**GOOD, "value": [NAN, None, INFINITY]}, {0: '"value":NaN', 2: '"value":Infinity'}),
+        (LABELS, {**GOOD, "ts": [1.0, NAN, 3.0]}, {1: '"ts":NaN'}),
+        (LABELS, {**GOOD, "unknown": [NAN, INFINITY, 0.0]}, {}),
+        (PREDICTIONS, {"y_proba": [{"a": NAN}, {"a": 0.5}, None]}, {0: '"y_proba":{"a":NaN}'}),
+        (PREDICTIONS, {"y_proba.a": [NAN, 0.5, None], "y_proba.b": [NAN, 0.5, None]}, {0: '"y_proba.b":NaN'}),
+        (PREDICTIONS, {"quantiles": [{"0.5": NAN}, None, {}]}, {0: '"quantiles":{"0.5":NaN}'}),
+    ],
+)  # fmt: skip
+def test_nan_is_no_null(kind: int, columns: dict[str, object], bad: dict[int, str]) -> None:
+    """Its row is invalid, as in JSON; as null it would withdraw a label, or be an absent field."""
+    if kind == PREDICTIONS:
+        columns = {"model": ["m"] * 3, "instance_id": [1, 2, 3], "y_pred": ["a", "b", "a"], **columns}
+    records = fetched([stream_of(table(**columns))])
+    content = SharedParser.of(Config()).parse(kind, records.values)
+    assert content.reasons.keys() == bad.keys()
+    for row, text in bad.items():
+        assert "expected finite numbers or null" in content.reasons[row]
+        assert text in str(records.values[row])
+        again = SharedParser.of(Config()).parse(kind, [records.values[row]])  # as someone may send it again
+        assert again.reasons.keys() == {0}
+
+
+def many_names(first: int) -> bytes:
+    """As many names as indices of 8 bits can have."""
+    names = pa.array([f"name {n}" for n in range(first, first + 100)])
+    column = pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), names)
+    return stream_of(table(instance_id=column, y_true=[1] * 100))
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"x": pa.array([[([1], 0.5)], None], pa.map_(pa.list_(pa.int64()), pa.float64()))}, None),
+        ({"y_proba": pa.array([[({"a": 1}, 0.5)], None], pa.map_(pa.struct({"a": "int64"}), "double"))},
+         "a class of y_proba is {'a': 1}"),
+        ({"y_proba.a": [0.5, 0.5]}, "y_proba has the class 'a' only: expected all classes"),
+        ({f"y_proba.{'a' * 300}": [0.5, 0.5], "y_proba.b": [0.5, 0.5]}, "at most 256 are allowed"),
+        ({"x": pa.array([10**60, 2], pa.decimal256(70))}, None),
+        ({"x": pa.array([b"\xff", b"b"])}, None),
+        ({"x": pa.array([10**15, 0], pa.timestamp("s"))}, None),
+        ({"x": pa.RunEndEncodedArray.from_arrays([2], ["a"])}, None),
+        ({"x": pa.UnionArray.from_sparse(pa.array([0, 0], pa.int8()), [pa.array(["a", "b"])])}, None),
+        ({"y_pred": pa.array(["a", "b"], pa.string_view())}, None),
+        ({"segments": pa.StructArray.from_arrays([pa.array(["x", "y"]).dictionary_encode()], ["k"])}, None),
+    ],
+)  # fmt: skip
+def test_columns_of_any_type_end_no_worker(columns: dict[str, object], reason: str | None) -> None:
+    """Their rows are read, or refused for a reason; each row has a text, for its dead letter."""
+    columns = {"model": ["m"] * 2, "instance_id": [1, 2], "y_pred": ["a", "b"], **columns}
+    records = fetched([stream_of(table(**columns))] * 2)
+    reasons = SharedParser.of(Config()).parse(PREDICTIONS, records.values).reasons
+    assert bool(reasons) == (reason is not None)
+    assert reason is None or reason in reasons[0]
+    for text in records.values:
+        assert json.loads(text or b"")["model"] == "m"
+
+
+def test_dictionaries_that_do_not_go_together() -> None:
+    """Their messages stay apart."""
+    parser, records = SharedParser.of(Config()), fetched([many_names(0), many_names(100)])
+    found = parser.parse(LABELS, records.values).records()  # type: ignore[union-attr]
+    assert [record.instance_id for record in found] == [f"name {n}" for n in range(200)]
+
+
+def test_the_text_of_a_row_can_be_sent_again() -> None:
+    """It has times in UTC, exact numbers, and text of bytes."""
+    time, number = pa.array([1_500], pa.timestamp("ms")), pa.array([1], pa.decimal128(9, 2))
+    row = pa.table({"ts": time, "instance_id": [b"a"], "y_true": number, "other": [1 << 62]})
+    rows = fetched([stream_of(row)])
+    assert rows.values[0] == (
+        b'{"ts":"1970-01-01T00:00:01.500000Z","instance_id":"a","y_true":1.00,"other":4611686018427387904}'
+    )
 
 
 def test_any_bytes_after_the_marker_are_read_or_refused() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 from prequential.mapping.model import Path
+from prequential.mapping.row_texts import json_of
 from prequential.mapping.rows import pick
 
 #: The root of a path to a column with a type of times, which is read as milliseconds.
@@ -54,7 +55,7 @@ class ArrowRows:
         """Return a row as a JSON object in UTF-8, whose fields are the columns; absent values are null."""
         columns = self.batch.slice(index, 1).columns
         row = {name: _values(column)[0] for name, column in zip(self.batch.schema.names, columns)}
-        return msgspec.json.encode(row, enc_hook=str)
+        return json_of(row)
 
     def has(self, path: Path) -> bool:
         """Whether any row's structure has the field; the caller has already checked the column."""
@@ -94,10 +95,13 @@ def _plain(column: Any) -> list[Any]:
 def _values(column: Any) -> list[Any]:
     """Return Python's values; text for times that Python lacks: nanoseconds, or after the year 9999.
 
-    Maps become objects.
+    Maps become objects, unless their keys can't be keys of one: these stay lists of pairs.
     """
     if pa.types.is_map(column.type):
-        return [None if pairs is None else dict(pairs) for pairs in column.to_pylist()]
+        maps = column.to_pylist()
+        with suppress(TypeError):
+            return [None if pairs is None else dict(pairs) for pairs in maps]
+        return list(maps)
     try:
         return list(column.to_pylist())
     except (ValueError, OverflowError):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-import msgspec
-from prequential.mapping.model import Path, as_text
+from prequential.mapping.model import Path
+from prequential.mapping.row_texts import json_of
 from prequential.mapping.rows import has_name, pick
 
 #: Rows in one batch. Python's lists reach full speed with far fewer rows, and a batch needs little memory.
@@ -132,7 +132,7 @@ class ObjectRows:
 
     def raw(self, index: int) -> bytes:
         """Return an object as JSON."""
-        return msgspec.json.encode(_with_text_keys(self.objects[index]), enc_hook=str)
+        return json_of(self.objects[index])
 
     def has(self, path: Path) -> bool:
         """Whether any object has the field, even with the value null."""
@@ -161,13 +161,6 @@ class ObjectRows:
             name for record in self.objects if isinstance(record, Mapping) for name in record
         )
         return [name for name in named if isinstance(name, str)]
-
-
-def _with_text_keys(value: Any) -> Any:
-    """Return a value whose objects have text as keys, as JSON requires."""
-    if isinstance(value, Mapping):
-        return {as_text(key): _with_text_keys(child) for key, child in value.items()}
-    return value
 
 
 class DictRows(RowFile):

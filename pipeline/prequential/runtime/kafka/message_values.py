@@ -6,6 +6,7 @@ Its columns become those of the engine without a text for each record.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, overload
@@ -17,8 +18,13 @@ from prequential.engine.input.plain import JoinedValues
 from prequential.engine.input.value_runs import ValueRuns, Values
 from prequential.topics.foreign_json import Unreadable
 
+log = logging.getLogger(__name__)
+
 #: The first bytes of an Arrow IPC stream: a continuation marker, which no text in UTF-8 has.
 _MAGIC = b"\xff\xff\xff\xff"
+
+#: The first bytes of an Arrow IPC file: no JSON begins with them, either.
+_FILE_MAGIC = b"ARROW1"
 
 #: Most rows of an Arrow message: a few bytes of columns without values may claim any number of rows.
 MOST_ROWS = 1_000_000
@@ -97,9 +103,12 @@ def _arrow_places(messages: Values) -> dict[int, None]:
     """The places of Arrow messages, in order."""
     candidates: Sequence[int] = range(len(messages))
     if isinstance(messages, JoinedValues):
-        candidates = np.flatnonzero(messages.text[messages.starts] == _MAGIC[0]).tolist()
+        firsts = messages.text[messages.starts]
+        candidates = np.flatnonzero((firsts == _MAGIC[0]) | (firsts == _FILE_MAGIC[0])).tolist()
     return {
-        place: None for place in candidates if (value := messages[place]) and value[: len(_MAGIC)] == _MAGIC
+        place: None
+        for place in candidates
+        if (value := messages[place]) and value.startswith((_MAGIC, _FILE_MAGIC))
     }
 
 
@@ -123,8 +132,12 @@ def _end(batches: list[tuple[int, Any]], runs: list[Values]) -> None:
     from prequential.mapping.arrow_rows import ArrowRows
 
     for _, alike in groupby((table for _, table in batches), key=lambda table: table.schema):
-        [batch] = pa.concat_tables(alike).combine_chunks().to_batches()
-        runs.append(ArrowValues(ArrowRows(batch)))
+        whole = pa.concat_tables(alike)
+        try:
+            whole = whole.combine_chunks()
+        except pa.ArrowException:  # such as dictionaries with more values than their indices can count
+            log.debug("record batches of one schema, %s, stay apart", whole.schema, exc_info=True)
+        runs += [ArrowValues(ArrowRows(batch)) for batch in whole.to_batches()]
     batches.clear()
 
 
@@ -138,8 +151,11 @@ def read(message: bytes) -> Any:
             "it is an Arrow stream, which needs pyarrow: pip install 'prequential[files]' for all workers, "
             "then send it again"
         ) from error
+    if message.startswith(_FILE_MAGIC):
+        raise Unreadable("it is an Arrow file: expected an Arrow stream, as pyarrow.ipc.new_stream writes it")
+    content = pa.BufferReader(message)
     try:
-        with pa.ipc.open_stream(pa.BufferReader(message)) as stream:
+        with pa.ipc.open_stream(content) as stream:
             batches = []
             count = 0
             for batch in stream:
@@ -150,8 +166,13 @@ def read(message: bytes) -> Any:
                     )
                 batch.validate(full=True)
                 batches.append(batch)
-            schema = pa.schema(list(map(without_view, stream.schema)))
+            schema = pa.schema([_in_utc(without_view(field)) for field in stream.schema])
             table = pa.Table.from_batches(batches, stream.schema).cast(schema)
+        behind = message[content.tell() :]
+        if behind.strip(b"\0"):  # without padding
+            raise Unreadable(
+                f"{len(behind)} bytes follow the end of the Arrow stream: expected one stream a message"
+            )
     except (pa.ArrowException, OSError, ValueError, TypeError, EOFError) as error:
         if isinstance(error, Unreadable):
             raise
@@ -161,3 +182,13 @@ def read(message: bytes) -> Any:
     if not count:
         raise Unreadable("the Arrow stream has no rows")
     return table
+
+
+def _in_utc(field: Any) -> Any:
+    """A column of times without a zone as one of times in UTC."""
+    import pyarrow as pa
+
+    kind = field.type
+    if pa.types.is_timestamp(kind) and kind.tz is None:
+        return field.with_type(pa.timestamp(kind.unit, "UTC"))
+    return field

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from prequential.configuration.settings.model import Config
 from prequential.engine.input.plain import Parser, Plain
 from prequential.engine.input.translated_columns import ParserNumbers, plain_of
-from prequential.mapping.model import REQUIRED
+from prequential.mapping.model import REQUIRED, MappingError
 from prequential.mapping.parsing import same_names, with_times
 from prequential.mapping.translation import Translator
 from prequential.topics.decoding import LABELS, Decoded
@@ -19,6 +20,19 @@ class _Reading(NamedTuple):
     translator: Translator
     #: The column of each field; None if some fields are objects.
     fields: dict[str, str] | None
+    #: All columns that the translator reads.
+    columns: tuple[str, ...]
+
+
+def _non_finite(batch: Any, columns: Sequence[str]) -> dict[int, str]:
+    """Why rows with NaN or an infinity are invalid: JSON has neither, and a table's empty cells are null."""
+    from prequential.mapping.arrow_numbers import non_finite_rows
+
+    reasons: dict[int, str] = {}
+    for name in columns:
+        for row, number in non_finite_rows(batch.column(batch.schema.names.index(name))).items():
+            reasons.setdefault(row, f"{name} has {number}: expected finite numbers or null")
+    return reasons
 
 
 class _Rows:
@@ -67,8 +81,13 @@ class ArrowParser:
             if columns is not None:
                 return Plain(columns, self._numbers.known, [_Rows(rows, translator)], {})
         translated = translator(rows)
-        plain = None if translated.reasons else plain_of(translated, self._numbers)
-        return Decoded(translated.records, translated.reasons) if plain is None else plain
+        non_finite = _non_finite(rows.batch, reading.columns)
+        if not translated.reasons and not non_finite:
+            plain = plain_of(translated, self._numbers)
+            if plain is not None:
+                return plain
+        records = [None if row in non_finite else record for row, record in enumerate(translated.records)]
+        return Decoded(records, {**translated.reasons, **non_finite})
 
     def _task_of(self, stream: str) -> str:
         return self._config.stream(stream).task
@@ -83,11 +102,14 @@ class ArrowParser:
         return self._readings[key]
 
     def _new(self, kind: int, schema: Any) -> _Reading | str:
-        from prequential.mapping.arrow_rows import type_of_time
+        from prequential.mapping.arrow_rows import column_of, type_of_time
 
         if missing := [name for name in REQUIRED[kind] if name not in schema.names]:
             return f"the Arrow stream lacks columns: {', '.join(missing)}"
-        mapping = same_names(kind, schema.names, segments=self._segments)
+        try:
+            mapping = same_names(kind, schema.names, segments=self._segments)
+        except MappingError as error:
+            return f"the columns of the Arrow stream are no fields: {error}"
         fields = {name: field.path.text for name, field in mapping.fields.items() if field.path is not None}
         time = mapping.fields.get("ts")
         if time is not None and time.path is not None:
@@ -96,7 +118,8 @@ class ArrowParser:
             mapping, self._task_of, classes_of=lambda stream: self._config.stream(stream).classes,
             withdraws=kind == LABELS,
         )  # fmt: skip
-        return _Reading(translator, None if mapping.objects else fields)
+        columns = dict.fromkeys(column_of(path, schema.names) for _, path in mapping.paths())
+        return _Reading(translator, None if mapping.objects else fields, tuple(filter(None, columns)))
 
 
 #: Most schemas of which translators are kept: schemas come from strangers.

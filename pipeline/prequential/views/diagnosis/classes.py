@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from prequential.engine.input.refusals import Refusal
 from prequential.engine.tables.streams import OTHER_FORM
 from prequential.mapping.model import Uses
@@ -24,6 +25,9 @@ _MEANINGS = {
 
 #: A whole number as programs write it that have it as a float.
 _WHOLE = re.compile(r"([+-]?\d+)\.0*")
+
+#: A number with more digits after the point than one of 16 bits needs.
+_DECIMAL = re.compile(r"[+-]?\d{1,38}\.\d{5,}")
 
 #: Invisible characters in addition to those of `_UNSEEN`: combining grapheme joiner, Hangul fillers, Khmer's
 #: inherent vowels, braille's blank, variation selectors.
@@ -103,17 +107,17 @@ def canonical(name: str) -> str:
     r"""Return a class's name without the usual differences between two ways to write it.
 
     These are the Unicode form, case, blanks around it, invisible and control characters, `b''` around it,
-    and `.0` after a whole number.
+    `.0` after a whole number, and the digits that a number of 32 or 16 bits gets in 64 bits.
 
     >>> canonical(" Spam\u200b "), canonical("\uff33pam"), canonical("1.0"), canonical("cafe\u0301")
     ('spam', 'spam', '1', 'café')
-    >>> canonical("spam\0\0"), canonical("b'spam'")
-    ('spam', 'spam')
+    >>> canonical("spam\0\0"), canonical("b'spam'"), canonical("0.10000000149011612")
+    ('spam', 'spam', '0.1')
     """
     text = _visible(unicodedata.normalize("NFKC", _visible(_decoded(name))))
     text = unicodedata.normalize("NFC", _single_blanks(text).casefold())
     whole = _WHOLE.fullmatch(text)
-    return whole[1] if whole else text
+    return whole[1] if whole else _shortest(text)
 
 
 def meaning(name: str) -> str:
@@ -145,6 +149,21 @@ def _decoded(text: str) -> str:
     return match["text"] if match else text
 
 
+def _shortest(text: str) -> str:
+    """Return a number of 32 or 16 bits with as few digits as it has there; any other text unchanged.
+
+    >>> _shortest("0.10000000149011612"), _shortest("0.0999755859375"), _shortest("0.1"), _shortest("0.375")
+    ('0.1', '0.1', '0.1', '0.375')
+    """
+    if _DECIMAL.fullmatch(text):
+        number = float(text)
+        for kind in (np.float16, np.float32):
+            narrow = kind(number) if abs(number) <= np.finfo(kind).max else kind(0)
+            if float(narrow) == number:
+                return np.format_float_positional(narrow, trim="-")
+    return text
+
+
 def _single_blanks(text: str) -> str:
     return " ".join(text.split())
 
@@ -157,6 +176,7 @@ _WAYS: tuple[tuple[str, str, Callable[[str], str]], ...] = (
     ("in Python's form of bytes", "decode them", _decoded),
     ("in the width or style of characters", "normalise both to NFKC",
      lambda name: unicodedata.normalize("NFKC", name)),
+    ("in the digits of 32 and 64 bits", "write both with the same bits", _shortest),
     ("in case", "write both in one case", lambda name: unicodedata.normalize("NFC", name.casefold())),
 )  # fmt: skip
 
