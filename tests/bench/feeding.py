@@ -64,7 +64,7 @@ def arriving(
             stream = f"s-{labelled % streams}"
             text = (
                 f'{{"stream":"{stream}","instance_id":"w-{labelled}",'
-                f'"y_true":"{labelled // 3% 2}","ts":{ts}}}'
+                f'"y_true":"{labelled // 3 % 2}","ts":{ts}}}'
             )
             yield Record(ts, "labels", stream.encode(), text.encode())
 
@@ -82,19 +82,23 @@ def batches(records: list[Record], offsets: list[int]) -> list[tuple[int, range,
 
 
 class _Stopwatch:
-    """CPU seconds that a shard's observer takes for messages."""
+    """CPU seconds that a shard's observer takes for messages, and its outbox to write them."""
 
     def __init__(self, shard: Shard) -> None:
         self.seconds = 0.0
         self._observer: Any = shard.observer
+        self._outbox: Any = shard.outbox
+        self._writers = shard.outbox.writers
 
     def __enter__(self) -> _Stopwatch:
         for name in ("_read", "_finish"):
             setattr(self._observer, name, self._timed(getattr(self._observer, name)))
+        self._outbox.writers = [self._timed(write) for write in self._writers]
         return self
 
     def __exit__(self, *_: object) -> None:
         del self._observer._read, self._observer._finish
+        self._outbox.writers = self._writers
 
     def _timed(self, report: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*args: Any, **options: Any) -> Any:
@@ -122,15 +126,16 @@ def feed(shard: Shard, records: Iterator[Record], size: int = 4 * ROUND) -> Iter
             for (kind, span, _), each, those in zip(found, times, decoded):
                 shard.add(Batch(kind, span, each, those))
             count = shard.advance([_ENDED] * 3, _ENDED)
-            joined, reporting = thread_time(), watch.seconds - reported
+            joined, reading = thread_time(), watch.seconds - reported
             del decoded, those
             chunk = list(islice(records, size))
             flushing = thread_time()
             outputs, _ = shard.flush()
             said = len([one.json if isinstance(one, Encoded) else encode(one) for one in outputs])
             del outputs
-            encoding = thread_time() - flushing
-            yield Spent(count, ready - began, joined - ready - reporting, reporting, encoding, said)
+            reporting = watch.seconds - reported
+            encoding = thread_time() - flushing - (reporting - reading)
+            yield Spent(count, ready - began, joined - ready - reading, reporting, encoding, said)
 
 
 def per_event(rounds: Sequence[Spent], step: str) -> float:

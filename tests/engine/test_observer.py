@@ -21,6 +21,7 @@ from prequential.engine import shard as shard_module
 from prequential.engine import warmup
 from prequential.engine.facts import Fact
 from prequential.engine.observe import Observer
+from prequential.engine.output import unwritten
 from prequential.engine.shard import Shard
 from prequential.engine.snapshot import snapshot
 from prequential.engine.state import ShardState
@@ -153,12 +154,29 @@ def test_a_shard_without_an_observer_reads_nothing(monkeypatch: pytest.MonkeyPat
         raise AssertionError("a message was read")
 
     for reporter, name in (
-        (shard.reporter, "metrics"), (shard.comparisons, "messages"), (shard.disparities, "messages")
+        (shard.reporter, "read"), (shard.comparisons, "read"), (shard.disparities, "messages")
     ):  # fmt: skip
         monkeypatch.setattr(reporter, name, read)
     for _ in live(shard, None, random.Random(1)):
         pass
     assert shard.flush()[0] == []
+
+
+@pytest.mark.parametrize("most", [3, 1_000])
+def test_messages_say_what_was_true_when_they_became_due(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """However much later they are written: `most` is how many may wait."""
+    monkeypatch.setattr(unwritten, "_MOST", most)
+    for config, world in list(worlds())[1:4]:
+        at_once, later = Shard(config, 0, 1), Shard(config, 0, 1)
+        outputs = []
+        for _ in live(at_once, world, random.Random(1)):
+            outputs += at_once.flush()[0]
+        for _ in live(later, world, random.Random(1)):
+            pass
+        outputs += at_once.flush()[0]
+        expected = Counter(map(repr, outputs))  # dead letters come before messages of the same flush
+        assert Counter(map(repr, later.flush()[0])) == expected
+        assert len(outputs) > 100
 
 
 def test_each_method_of_the_shard_calls_only_those_below_it() -> None:

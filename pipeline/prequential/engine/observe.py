@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -18,6 +18,7 @@ from prequential.engine.merging.parting import add_periods, part_of
 from prequential.engine.output.disparities import DisparityReporter
 from prequential.engine.output.period_measures import messages_of as messages_of_periods
 from prequential.engine.output.reporter import Reporter
+from prequential.engine.output.unwritten import Unwritten
 from prequential.engine.state import ShardState
 from prequential.topics.outputs import DeadLetter, Encoded, Incident, Output
 from prequential.topics.parts import Part
@@ -64,10 +65,14 @@ _ENTITIES, _PAIRS, _GROUPS = range(3)
 
 
 class Outbox:
-    """Outputs since the last flush."""
+    """Outputs since the last flush.
 
-    def __init__(self) -> None:
-        self.messages: list[Output] = []
+    `writers` write the messages that were read and aren't written yet.
+    """
+
+    def __init__(self, *writers: Callable[[], None]) -> None:
+        self.writers = writers
+        self.messages: list[Output | Unwritten] = []
         self.dead_letters: list[DeadLetter] = []
 
     def __len__(self) -> int:
@@ -76,7 +81,12 @@ class Outbox:
     def flush(self) -> list[Output]:
         """Return and forget the outputs: dead letters by topic, offset and row, then messages."""
         letters = sorted(self.dead_letters, key=lambda letter: (letter.kind, letter.offset, letter.row or 0))
-        outputs = [*letters, *self.messages]
+        for write in self.writers:
+            write()
+        messages = [
+            message.encoded() if isinstance(message, Unwritten) else message for message in self.messages
+        ]
+        outputs = [*letters, *messages]
         self.dead_letters, self.messages = [], []
         return outputs
 
@@ -94,7 +104,7 @@ class Observer:
 
     def _begin(self) -> None:
         #: Messages with their positions, and parts that lack their periods.
-        self._messages: list[tuple[tuple[int, int, Any], Iterable[Output]]] = []
+        self._messages: list[tuple[tuple[int, int, Any], Iterable[Output | Unwritten]]] = []
         self._parts: list[Part] = []
         self._changed: dict[int, list[int]] = {}  # by model: periods (rows)
         #: Number of sets so far. Metrics that cover all records begin one: at a tick, or for each stream at
@@ -124,7 +134,7 @@ class Observer:
         match fact:
             case facts.MetricsDue(rows, covered):
                 self._sets += covered
-                self._add_entities(self._reporter.metrics(rows, covered=covered))
+                self._add_entities(self._reporter.read(rows, covered=covered))
             case facts.PeriodsDue(periods, changed):
                 self._changed |= changed
                 self._add_entities(messages_of_periods(catalog, self._state.accounts, periods))
@@ -133,7 +143,7 @@ class Observer:
             case facts.IncidentChanged(entity):
                 self._add_entities([message_of(catalog, self._state.incidents, entity)])
             case facts.ComparisonsDue(reports):
-                for order, messages in self._comparisons.messages(reports):
+                for order, messages in self._comparisons.read(reports):
                     self._add(_PAIRS, order, messages)
             case facts.GroupsDue(sequences, after):
                 self._add(_GROUPS, after, self._disparities.messages(sequences))
@@ -142,10 +152,10 @@ class Observer:
             case facts.RecordRejected():
                 self._outbox.dead_letters.append(DeadLetter(*fact))
 
-    def _add(self, kind: int, order: Any, messages: Iterable[Output]) -> None:
+    def _add(self, kind: int, order: Any, messages: Iterable[Output | Unwritten]) -> None:
         self._messages.append(((self._sets, kind, order), messages))
 
-    def _add_entities(self, messages: Sequence[Output]) -> None:
+    def _add_entities(self, messages: Sequence[Output | Unwritten]) -> None:
         """Add messages about entities, which are in the order of streams in a set, else in that of facts."""
         if not self._sets:
             self._add(_ENTITIES, 0, messages)

@@ -76,8 +76,6 @@ class Shard:
         self.vectors: list[OffsetVector] = []
         #: Records to skip: the reason by kind and offset.
         self.quarantine: dict[tuple[int, int], str] = {}
-        #: Outputs since the last flush.
-        self.outbox = Outbox()
         #: Misplaced records that this process has seen, counted by kind and by stream.
         self.misplaced = [0, 0, 0]
         self.misplaced_streams: dict[str, int] = {}
@@ -91,6 +89,8 @@ class Shard:
         self.comparisons = ComparisonReporter(state.catalog, state.pairing)
         self.disparities = DisparityReporter(state.catalog)
         self._readers = self.reporter, self.comparisons, self.disparities
+        #: Outputs since the last flush.
+        self.outbox = Outbox(self.reporter.write, self.comparisons.write)
         self.observer = Observer(state, *self._readers, self.outbox)
         #: Whether the observer reads messages: a shard that repeats a journal makes none.
         self.observed = True

@@ -497,9 +497,10 @@ class Pairing:
     def predicts_once(self, pair: int, encounters: int = 0) -> bool:
         """Whether neither model has predicted an instance twice, up to the same moment."""
         ends, log = self.ends[pair], self._encounters
-        again = log.model[:encounters][log.model[:encounters] == log.other[:encounters]]
+        models = log.model[:encounters]
+        again = models[models == log.other[:encounters]]
         repeats = self._catalog.columns.entities.repeats
-        return not any(repeats[end] for end in ends) and not np.isin(again, ends).any()
+        return not any(repeats[end] for end in ends) and not (len(again) and np.isin(again, ends).any())
 
     # ---- joint outcomes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,15 +26,15 @@ from prequential.engine.delay.cohorts import DAY
 from prequential.engine.facts import DueReport
 from prequential.engine.output.fields import TextPool
 from prequential.engine.output.texts import Draft, MessageValues, Subjects, Writer, joined, vocabulary
+from prequential.engine.output.unwritten import Unwritten, UnwrittenMessages
 from prequential.topics.encoding import fields_of
-from prequential.topics.outputs import Encoded
 from prequential.topics.specs import COMPARISONS
 
 #: Statistics that are whole numbers wherever n is.
 COUNTS = NAMES[N01], NAMES[N10]
 
 #: Messages about a sequence by all estimators, behind their position among others.
-Ordered: TypeAlias = tuple[tuple[Any, ...], list[Encoded]]
+Ordered: TypeAlias = tuple[tuple[Any, ...], list[Unwritten]]
 
 #: How messages end: McNemar's test isn't there, doesn't reject, rejects.
 _ENDINGS = (b"}", b',"significant":false}', b',"significant":true}')
@@ -129,6 +129,20 @@ def is_parted(stage: str, same: Sequence[str]) -> bool:
     return stage == FINAL and not same
 
 
+class ComparisonsReading(NamedTuple):
+    """What messages about sequences say, at one moment; by sequence, except for the last two."""
+
+    streams: list[str]
+    subjects: list[Subjects]
+    numbers: list[bytes]
+    outcomes: list[int]
+    ts: list[int]
+    counts: list[int]  # of messages
+    texts: list[bytes]  # of their further fields
+    rows: list[int]  # by message: of its values
+    values: MessageValues
+
+
 class ComparisonReporter:
     """Makes the messages about a shard's pairs, and caches the properties of each pair."""
 
@@ -138,6 +152,7 @@ class ComparisonReporter:
         self._writer = Writer(COMPARISONS, vocabulary(NAMES, REASONS, counts=COUNTS), _ENDINGS)
         self._all_columns = self._writer.columns(tuple(range(len(NAMES))))
         self._thresholds: dict[float, float] = {}
+        self._unwritten: UnwrittenMessages[ComparisonsReading] = UnwrittenMessages()
 
     def pair_of(self, reports: DueReport) -> PairSubject:
         """Return the pair of the sequence that is due."""
@@ -191,8 +206,11 @@ class ComparisonReporter:
 
     # ---- content of messages
 
-    def messages(self, reports: list[DueReport]) -> list[Ordered]:
-        """Messages about these sequences, each with its position: by instance, pair, stage and loss."""
+    def read(self, reports: list[DueReport]) -> list[Ordered]:
+        """Read what messages about these sequences say in their present state; `write` writes them.
+
+        Each has its position: by instance, pair, stage and loss.
+        """
         catalog, subjects = self._catalog, map(self.pair_of, reports)
         places = [
             (report, subject, index) for report, subject in zip(reports, subjects)
@@ -200,9 +218,8 @@ class ComparisonReporter:
         ]  # fmt: skip
         statistics, levels = self._find(places)
         values, first = self._values(statistics, levels)
-        streams, subjects_of_places, numbers, texts = [], [], [], []
-        rows: list[int] = []
-        of_places, orders = [], []
+        reading = ComparisonsReading([], [], [], [], [], [], [], [], values)
+        orders = []
         predicted: dict[tuple[int, int], Predicted] = {}
         for report, subject, number in places:
             stream, sequence = self._stream_of(subject), subject.places[number]
@@ -216,21 +233,39 @@ class ComparisonReporter:
             shown = predicted[moment]
             count = len(sequence.subjects.identities)
             named = outcomes, *report.revised, is_parted(sequence.stage, sequence.same), *catalog.loss
-            streams.append(stream.name)
-            subjects_of_places.append(sequence.subjects)
-            numbers.append(b"".join([b",%d" % part for part in named]) + shown.identity + b"]")
-            texts.append(self._fields(stream, subject.rank, sequence, side, i, shown))
-            of_places.append((outcomes, side.newest[i] if outcomes else shown.ts, count))
-            rows += range(start, start + count * step, step)
+            reading.streams.append(stream.name)
+            reading.subjects.append(sequence.subjects)
+            reading.numbers.append(b"".join([b",%d" % part for part in named]) + shown.identity + b"]")
+            reading.texts.append(self._fields(stream, subject.rank, sequence, side, i, shown))
+            reading.outcomes.append(outcomes)
+            reading.ts.append(side.newest[i] if outcomes else shown.ts)
+            reading.counts.append(count)
+            reading.rows.extend(range(start, start + count * step, step))
             orders.append(((report.group, subject.order, number), count))
-        outcomes_of_places, ts, counts = np.array(of_places, dtype=np.int64).reshape(-1, 3).T
+        counted = zip(reading.streams, reading.counts)
+        unwritten = self._unwritten.add(reading, [name for name, count in counted for _ in range(count)])
+        if self._unwritten.are_many:
+            self.write()
+        messages = iter(unwritten)
+        return [(order, list(islice(messages, count))) for order, count in orders]
+
+    def write(self) -> None:
+        """Write the messages that were read and aren't written yet."""
+        if not (readings := self._unwritten.readings):
+            return
+        columns: list[Any] = [
+            list(chain.from_iterable(column)) for column in zip(*(read[:-2] for read in readings))
+        ]
+        streams, subjects, numbers, outcomes, ts, counts, texts = columns
+        starts = np.cumsum([0, *(len(reading.values.n) for reading in readings)]).tolist()
+        rows = [start + row for reading, start in zip(readings, starts) for row in reading.rows]
         draft = Draft(
-            streams, subjects_of_places, numbers, outcomes_of_places, ts,
-            np.full(len(places), self._all_columns), np.array(rows, dtype=np.int64),
-            TextPool.from_texts(texts), np.repeat(np.arange(len(places)), counts)[:, None],
+            streams, subjects, numbers, np.array(outcomes, dtype=np.int64), np.array(ts, dtype=np.int64),
+            np.full(len(streams), self._all_columns), np.array(rows, dtype=np.int64),
+            TextPool.from_texts(texts), np.repeat(np.arange(len(streams)), counts)[:, None],
         )  # fmt: skip
-        written = iter(self._writer.write(draft, values))
-        return [(order, list(islice(written, count))) for order, count in orders]
+        values = joined([reading.values for reading in readings])
+        self._unwritten.take(self._writer.write(draft, values))
 
     def predicted(self, pair: int, encounters: int = 0) -> Predicted:
         """What a pair's predictions show, with the first `encounters` of the log that pairs read now."""
@@ -273,18 +308,21 @@ class ComparisonReporter:
     ) -> tuple[MessageValues, dict[tuple[int, int], int]]:
         """The statistics of all sides, estimator by estimator; by side, where its own begin."""
         parts, first, offset = [], {}, 0
+        own_levels: list[float] = []
         for key, side in statistics.items():
             first[key] = offset
-            level = np.array(levels[key])
-            beyond = np.array([self._threshold(test_level) for test_level in levels[key]])
             for (n, values, reasons), whole in zip(side.estimators, side.whole):
-                exact = reasons[:, P_VALUE] == DEFINED
-                rejects = np.where(exact, values[:, P_VALUE] < level, abs(values[:, MCNEMAR]) > beyond)
-                ending = np.where(reasons[:, MCNEMAR] == DEFINED, 1 + rejects, 0)
-                wholes = np.full(len(n), whole, dtype=np.uint8)
-                parts.append(MessageValues(n.astype(np.float64), wholes, values, reasons, ending))
+                wholes, endings = np.full(len(n), whole, dtype=np.uint8), np.zeros(len(n), dtype=np.int64)
+                parts.append(MessageValues(n.astype(np.float64), wholes, values, reasons, endings))
+                own_levels += levels[key]
                 offset += len(n)
-        return joined(parts), first
+        found, level = joined(parts), np.array(own_levels)
+        beyond = np.array([self._threshold(test_level) for test_level in own_levels])
+        values, reasons = found.values, found.reasons
+        exact = reasons[:, P_VALUE] == DEFINED
+        rejects = np.where(exact, values[:, P_VALUE] < level, abs(values[:, MCNEMAR]) > beyond)
+        found.ending[:] = np.where(reasons[:, MCNEMAR] == DEFINED, 1 + rejects, 0)
+        return found, first
 
     def _threshold(self, level: float) -> float:
         if level not in self._thresholds:

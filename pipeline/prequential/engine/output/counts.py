@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from prequential.engine.catalog.catalog import Catalog
-from prequential.engine.compiled.kernel import Ints
+from prequential.engine.compiled.kernel import Ints, kernel
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.output.fields import ABSENT, FieldColumns, TextPool
-from prequential.engine.tables.streams import AGE, MODEL
+from prequential.engine.tables.streams import AGE, MODEL, Registry
 
 #: Kinds of entities whose messages have a model's own counts.
 OF_MODELS = MODEL, AGE
+
+#: The counts, in their order.
+_NAMES = (
+    "late", "expired", "duplicate", "late_label", "unmatched_label", "after_settle", "revisions", "withdrawn",
+    "waiting", "at_horizon", "lost_records", "lost_journal_entries",
+)  # fmt: skip
 
 
 class CountColumns(NamedTuple):
@@ -22,57 +27,74 @@ class CountColumns(NamedTuple):
 
     rows: Ints  # by entity: which row
     streams: Ints  # by row: the stream
-    columns: dict[str, Ints]  # by name; `ABSENT`: the row doesn't have this count
+    values: Ints  # (rows, counts), in the order of `_NAMES`; `ABSENT`: the row doesn't have this count
 
 
 def counts_of(catalog: Catalog, accounts: Accounts, rows: Sequence[int]) -> CountColumns:
     """The counts of these entities (rows)."""
-    streams, entities = catalog.columns.streams, catalog.columns.entities
-    of_rows, kinds = entities.stream[rows], entities.kind[rows]
-    of_models = np.where(np.isin(kinds, OF_MODELS), entities.model[rows], 0)
-    keys = of_rows.astype(np.int64) << 32 | of_models
-    unique, back = np.unique(keys, return_inverse=True)
-    stream_codes, models = unique >> 32, unique & 0xFFFFFFFF
-    has_waiting, closes = models != 0, streams.at_horizon[stream_codes] != 0
-    columns: dict[str, Any] = {
-        "late": entities.late[models],
-        "expired": entities.expired[models],
-        "duplicate": entities.duplicate[models] + streams.duplicate_instances[stream_codes]
-        + streams.duplicate_labels[stream_codes],
-        "late_label": streams.late_label[stream_codes],
-        "unmatched_label": streams.unmatched_label[stream_codes],
-        "after_settle": streams.after_settle[stream_codes],
-        "revisions": streams.revisions[stream_codes],
-        "withdrawn": streams.withdrawn[stream_codes],
-        "waiting": _where(has_waiting, accounts.coverage.models.waiting[models]),
-        "at_horizon": _where(closes, entities.at_horizon[models]),
-    }  # fmt: skip
-    if any(catalog.lost[:4]):
-        columns["lost_records"] = np.full(len(unique), sum(catalog.lost[:3]))
-        columns["lost_journal_entries"] = np.full(len(unique), catalog.lost[3])
-    present = {name: column.astype(np.int64) for name, column in columns.items() if column is not None}
-    return CountColumns(back, stream_codes, present)
+    entities = np.array(rows, dtype=np.int64)
+    values = np.empty((len(entities), len(_NAMES)), dtype=np.int64)
+    values[:, -2:] = (sum(catalog.lost[:3]), catalog.lost[3]) if any(catalog.lost[:4]) else ABSENT
+    of_entities, streams = np.empty((2, len(entities)), dtype=np.int64)
+    used = _count(entities, catalog.registry, accounts.coverage.models.waiting, of_entities, streams, values)
+    return CountColumns(of_entities, streams[:used], values[:used])
 
 
-def _where(has_count: npt.NDArray[np.bool_], column: Any) -> Ints | None:
-    """The column where a row has this count; None if no row has it."""
-    return np.where(has_count, column.astype(np.int64), ABSENT) if has_count.any() else None
+@kernel
+def _count(
+    entities: Ints, registry: Registry, waiting: Ints, of_entities: Ints, streams: Ints, values: Ints
+) -> int:
+    """Write the counts of entities, by which neighbours may share a row; returns the number of rows.
+
+    `waiting`: by model, its pending predictions. The others are the columns of `CountColumns`.
+    """
+    by_entity, by_stream = registry.entities, registry.streams
+    row, model = -1, np.int64(-1)
+    for i in range(len(entities)):
+        kind = by_entity.kind[entities[i]]
+        stream = np.int64(by_entity.stream[entities[i]])
+        own = np.int64(by_entity.model[entities[i]]) if kind in OF_MODELS else np.int64(0)
+        if row < 0 or own != model or streams[row] != stream:
+            row, model = row + 1, own
+            streams[row] = stream
+            duplicates = by_stream.duplicate_instances[stream] + by_stream.duplicate_labels[stream]
+            values[row, 0] = by_entity.late[model]
+            values[row, 1] = by_entity.expired[model]
+            values[row, 2] = by_entity.duplicate[model] + duplicates
+            values[row, 3] = by_stream.late_label[stream]
+            values[row, 4] = by_stream.unmatched_label[stream]
+            values[row, 5] = by_stream.after_settle[stream]
+            values[row, 6] = by_stream.revisions[stream]
+            values[row, 7] = by_stream.withdrawn[stream]
+            values[row, 8] = waiting[model] if model else ABSENT
+            values[row, 9] = by_entity.at_horizon[model] if by_stream.at_horizon[stream] else ABSENT
+        of_entities[i] = row
+    return row + 1
+
+
+def joined(parts: Sequence[CountColumns]) -> CountColumns:
+    """The counts of several groups of entities, in the order of the groups."""
+    starts = np.cumsum([0, *(len(part.streams) for part in parts)]).tolist()
+    return CountColumns(
+        np.concatenate([part.rows + start for part, start in zip(parts, starts)]),
+        np.concatenate([part.streams for part in parts]),
+        np.concatenate([part.values for part in parts]),
+    )
 
 
 def add_counts(fields: FieldColumns, counts: CountColumns) -> None:
     """Add the object `counts` to each row of the fields, as many as `counts` has."""
     fields.begin("counts")
-    for name, column in counts.columns.items():
+    for name, column in zip(_NAMES, counts.values.T):
         fields.whole(name, column)
     fields.end()
 
 
 def as_objects(counts: CountColumns) -> list[dict[str, int]]:
     """By entity, its counts by name."""
-    names = tuple(counts.columns)
     objects = [
-        {name: count for name, count in zip(names, of_row) if count != ABSENT}
-        for of_row in zip(*(column.tolist() for column in counts.columns.values()))
+        {name: count for name, count in zip(_NAMES, of_row) if count != ABSENT}
+        for of_row in counts.values.tolist()
     ]
     return [objects[row] for row in counts.rows.tolist()]
 
@@ -87,15 +109,12 @@ def reported_numbers(catalog: Catalog, accounts: Accounts, rows: Sequence[int]) 
         return []
     entities = catalog.columns.entities
     outcomes, revisions = entities.outcomes[rows].tolist(), entities.revisions[rows].tolist()
-    has_counts = np.isin(entities.kind[rows], OF_MODELS).tolist()
+    kinds = entities.kind[rows].tolist()
     counts = counts_of(catalog, accounts, rows)
-    own_counts = [
-        tuple(count for count in of_row if count != ABSENT) if ABSENT in of_row else of_row
-        for of_row in zip(*(column.tolist() for column in counts.columns.values()))
-    ]
+    own_counts = [tuple([count for count in of_row if count != ABSENT]) for of_row in counts.values.tolist()]
     return [
-        numbers + own_counts[row] if has_own else numbers
-        for numbers, has_own, row in zip(zip(outcomes, revisions), has_counts, counts.rows.tolist())
+        numbers + own_counts[row] if kind in OF_MODELS else numbers
+        for numbers, kind, row in zip(zip(outcomes, revisions), kinds, counts.rows.tolist())
     ]
 
 

@@ -9,11 +9,13 @@ import numpy as np
 from prequential.configuration.settings.stages import FINAL, INITIAL, INTERMEDIATE, parts, reported
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.positives import positives_of_plan
 from prequential.engine.catalog.streams import Entity, Stream
-from prequential.engine.compiled.kernel import Ints
+from prequential.engine.compiled.kernel import Bytes, Ints
 from prequential.engine.compiled.mathematics import added, exp, log
 from prequential.engine.delay.accounts import Accounts
+from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.measuring import MeasuredValues, SequenceMeasures, measured, new_measured
 from prequential.engine.estimators.naming import RANDOM_SUFFIX, parse_estimator
 from prequential.engine.measures.registry import NAMES, OF_RANKS
@@ -40,6 +42,26 @@ class States(NamedTuple):
     #: By entity, in the order in which they were asked for: its first row.
     first: Ints
     #: By entity: the number of rows from one estimator to the next.
+    step: Ints
+
+
+class _Task(NamedTuple):
+    """Sequences of a plan whose values are read from an estimator together."""
+
+    plan: Plan
+    estimator: Estimator
+    sequences: Ints
+    chance: bool  # whether they are about random predictions
+    span: slice  # where the values are
+
+
+class _Layout(NamedTuple):
+    """Where the values of entities are among those that are read together."""
+
+    key: bytes  # the entities' plans, first sequences, and whether their `initial` is their `final`
+    tasks: list[_Task]
+    whole: Bytes  # as in `MessageValues`
+    first: Ints  # as in `States`
     step: Ints
 
 
@@ -135,6 +157,7 @@ class Estimates:
         self._lines: dict[int, tuple[Entity, bool, EntityMessages]] = {}
         #: By entity's row, once it has had messages.
         self._subjects: dict[int, EntitySubjects] = {}
+        self._layout: _Layout | None = None  # of the entities whose values were read last
 
     def forget(self, row: int) -> None:
         """Drop an entity that isn't evaluated any more."""
@@ -143,37 +166,55 @@ class Estimates:
 
     def states(self, rows: Sequence[int]) -> States:
         """The values of these entities' estimators."""
-        catalog, entities = self._catalog, self._catalog.columns.entities
+        layout = self._layout_of(rows)
+        into, whole = new_measured(len(layout.whole)), layout.whole.copy()
+        for task in layout.tasks:
+            plan, span = task.plan, task.span
+            own_rows = MeasuredValues(into.n[span], into.values[span], into.reasons[span])
+            measured(
+                task.estimator, task.sequences, positives_of_plan(self._catalog, plan), task.chance,
+                ranked=_ranks(plan.config), into=own_rows,
+            )  # fmt: skip
+        ending = np.zeros(len(whole), dtype=np.int64)
+        values = MessageValues(into.n, whole, into.values, into.reasons, ending)
+        return States(values, layout.first, layout.step)
+
+    def _layout_of(self, rows: Sequence[int]) -> _Layout:
+        """Where the values of these entities are; a stream's models often have messages together again."""
+        entities = self._catalog.columns.entities
         asked = np.array(rows, dtype=np.int64)
-        first_rows, steps = np.zeros((2, len(asked)), dtype=np.int64)  # without stages there are no lines
+        plans, firsts = entities.plan[asked], entities.first[asked]
+        are_final = entities.initial_is_final[asked]
+        key = plans.tobytes() + firsts.tobytes() + are_final.tobytes()
+        if self._layout is None or self._layout.key != key:
+            places = plans.astype(np.int64), firsts.astype(np.int64), are_final.astype(np.int64)
+            self._layout = self._new_layout(key, *places)
+        return self._layout
+
+    def _new_layout(self, key: bytes, plans: Ints, firsts: Ints, are_final: Ints) -> _Layout:
+        first_rows, steps = np.zeros((2, len(plans)), dtype=np.int64)  # without stages there are no lines
         tasks = []
         start = 0
-        for number, indices in _by_value(entities.plan[asked].astype(np.int64)):
-            plan = catalog.plans[number]
+        for number, indices in _by_value(plans):
+            plan = self._catalog.plans[number]
             stages = len(plan.stages)
             if not stages:
                 continue
-            first = entities.first[asked[indices]].astype(np.int64)
-            initial_is_final = entities.initial_is_final[asked[indices]].astype(np.int64)
+            first, initial_is_final = firsts[indices], are_final[indices]
             sequences = (first[:, None] + np.arange(stages)).ravel()
             # If `initial` is `final`, it isn't computed, but it keeps its position.
             sequences = sequences[(np.arange(stages) >= initial_is_final[:, None]).ravel()]
             first_rows[indices] = start + stages * np.arange(len(indices)) - np.cumsum(initial_is_final)
             steps[indices] = len(sequences)
-            positives = positives_of_plan(catalog, plan)
             for chance in _chances(plan.config):
                 for estimator in plan.estimators:
                     span = slice(start, start + len(sequences))
-                    tasks.append((plan, positives, estimator, sequences, chance, span))
+                    tasks.append(_Task(plan, estimator, sequences, chance, span))
                     start += len(sequences)
-        into, whole = new_measured(start), np.zeros(start, dtype=np.uint8)
-        for plan, positives, estimator, sequences, chance, span in tasks:
-            own_rows = MeasuredValues(into.n[span], into.values[span], into.reasons[span])
-            ranked = _ranks(plan.config)
-            measured(estimator, sequences, positives, chance, ranked=ranked, into=own_rows)
-            whole[span] = estimator.memory.whole
-        ending = np.zeros(start, dtype=np.int64)
-        return States(MessageValues(into.n, whole, into.values, into.reasons, ending), first_rows, steps)
+        whole = np.zeros(start, dtype=np.uint8)
+        for task in tasks:
+            whole[task.span] = task.estimator.memory.whole
+        return _Layout(key, tasks, whole, first_rows, steps)
 
     def reading(self, row: int, line: MessageSubject) -> SequenceMeasures:
         """A reading of the values in an entity's line at any time, for a model in a single stage."""

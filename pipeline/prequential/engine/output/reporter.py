@@ -19,13 +19,25 @@ from prequential.engine.estimators.score_histogram import SCORES
 from prequential.engine.measures.declaration import REASONS
 from prequential.engine.measures.registry import INDEX, NAMES
 from prequential.engine.output import estimates
-from prequential.engine.output.counts import counts_of, texts_of
+from prequential.engine.output.counts import CountColumns, counts_of, texts_of
 from prequential.engine.output.coverage_texts import ClassNames, CoveredModels, coverage_texts
 from prequential.engine.output.detail_texts import DetailedLine, DetailTexts, has_details
 from prequential.engine.output.estimates import Estimates, LineColumns, MessageSubject
-from prequential.engine.output.fields import TextColumns, TextPool
+from prequential.engine.output.fields import TextPool
 from prequential.engine.output.pending_estimates import Waiting, all_waiting
-from prequential.engine.output.texts import Draft, Writer, vocabulary
+from prequential.engine.output.texts import Writer, vocabulary
+from prequential.engine.output.unwritten import (
+    COVERAGE,
+    DETAILS,
+    STARTED_EMPTY,
+    VERSION,
+    MessageColumn,
+    MetricsReading,
+    Unwritten,
+    UnwrittenMessages,
+    column_by_owner,
+    draft_of,
+)
 from prequential.engine.tables.streams import AGE, MODEL
 from prequential.topics.encoding import fields_of
 from prequential.topics.outputs import Encoded
@@ -64,6 +76,7 @@ class Reporter:
         self._columns: dict[int, int] = {}  # by stream: the measures of its messages, as a number
         self._class_names = ClassNames()
         self._details = DetailTexts(catalog, notes, cluster_of, self._class_names)
+        self._unwritten: UnwrittenMessages[MetricsReading] = UnwrittenMessages()
 
     def forget(self, row: int) -> None:
         """Drop the data about an entity's messages."""
@@ -73,29 +86,56 @@ class Reporter:
     # ---- metrics
 
     def metrics(self, rows: Sequence[int], *, covered: bool = False) -> list[Encoded]:
-        """Read the messages about entities in their present state, in the order of the rows.
+        """The messages about entities in their present state, in the order of the rows.
 
         `covered`: all records so far are accounted for, so messages have the field `coverage`, and ids that
         name the moment.
         """
+        unwritten = self.read(rows, covered=covered)
+        self.write()
+        return list(map(Unwritten.encoded, unwritten))
+
+    def read(self, rows: Sequence[int], *, covered: bool = False) -> list[Unwritten]:
+        """Read what messages about entities say in their present state; `write` writes them."""
         if not len(rows):
             return []
         catalog, entities = self._catalog, self._catalog.columns.entities
         subjects, shapes = self.of_estimators.messages(rows)
         owners, lines = self.of_estimators.shapes.lines(shapes)
         states = self.of_estimators.states(rows)
-        values, beyond = self.of_estimators.with_intermediate(rows, states)
+        values = states.rows
         value_rows = states.first[owners] + lines.block * states.step[owners] + lines.position
-        for message in np.flatnonzero(lines.position < 0).tolist():
-            value_rows[message] = beyond[int(owners[message]), int(lines.block[message])]
+        combined = np.flatnonzero(lines.position < 0).tolist()
+        if combined:
+            values, beyond = self.of_estimators.with_intermediate(rows, states)
+            for message in combined:
+                value_rows[message] = beyond[int(owners[message]), int(lines.block[message])]
         streams = list(map(catalog.streams.__getitem__, entities.stream[rows].tolist()))
-        texts, fields = self._fields(rows, streams, owners, lines, covered=covered)
-        draft = Draft(
+        reading = MetricsReading(
             [stream.name for stream in streams], subjects, self._numbers(rows, covered=covered),
             entities.outcomes[rows].astype(np.int64), estimates.times_of(catalog, rows),
-            np.array(list(map(self._columns_of, streams))), value_rows, texts, fields,
+            np.array([self._columns_of(stream) for stream in streams]), owners, lines, value_rows, values,
+            counts_of(catalog, self._accounts, rows),
+            self._further_texts(rows, streams, owners, lines, covered=covered),
         )  # fmt: skip
-        return self._writer.write(draft, values)
+        names = reading.streams
+        unwritten = self._unwritten.add(reading, [names[owner] for owner in owners.tolist()])
+        if self._unwritten.are_many:
+            self.write()
+        return unwritten
+
+    def write(self) -> None:
+        """Write the messages that were read and aren't written yet."""
+        if readings := self._unwritten.readings:
+            draft, values = draft_of(readings, self._texts_of_counts, self.of_estimators.shapes.same)
+            self._unwritten.take(self._writer.write(draft, values))
+
+    def _texts_of_counts(self, counts: CountColumns) -> TextPool:
+        """By row of counts, the fields `counts` and `config`."""
+        streams = self._catalog.streams
+        return texts_of(
+            self._catalog, counts, [streams[code].config.digest for code in counts.streams.tolist()]
+        )
 
     def _numbers(self, rows: Sequence[int], *, covered: bool) -> list[bytes]:
         """By entity, the end of its messages' ids: it names the state that they are about."""
@@ -107,7 +147,7 @@ class Reporter:
         columns = entities.outcomes[rows].tolist(), entities.revisions[rows].tolist(), moments
         return [b",%d,%d%b%b" % (*numbers, ending) for numbers in zip(*columns)]
 
-    def _fields(
+    def _further_texts(
         self,
         rows: Sequence[int],
         streams: Sequence[Stream],
@@ -115,27 +155,28 @@ class Reporter:
         lines: LineColumns,
         *,
         covered: bool,
-    ) -> tuple[TextPool, Ints]:
-        """The fields behind the measures: texts, and by message which of them it has, in their order.
+    ) -> dict[int, MessageColumn]:
+        """The fields that few messages have, by their places among all fields.
 
         `owners`: by message, the index of its entity among `rows`.
         """
-        catalog = self._catalog
-        columns = TextColumns(owners, len(rows))
-        counts = counts_of(catalog, self._accounts, rows)
-        digests = [catalog.streams[code].config.digest for code in counts.streams.tolist()]
-        columns.add(texts_of(catalog, counts, digests), counts.rows[owners])
-        with_version = np.flatnonzero(catalog.columns.entities.version[rows])
-        versions = [self._version(rows[index], streams[index]) for index in with_version.tolist()]
-        columns.add_by_owner(TextPool.from_texts(versions), with_version, where=lines.chance == 0)
-        columns.add(TextPool.from_texts(self.of_estimators.shapes.same), lines.same)
-        columns.add(_STARTED_EMPTY, self._started_empty(rows, owners))
+        columns: dict[int, MessageColumn] = {}
+        with_version = np.flatnonzero(self._catalog.columns.entities.version[rows])
+        if len(with_version):
+            versions = [self._version(rows[index], streams[index]) for index in with_version.tolist()]
+            columns[VERSION] = column_by_owner(
+                TextPool.from_texts(versions), with_version, owners, lines.chance == 0
+            )
+        if self._notes.started_empty:
+            columns[STARTED_EMPTY] = MessageColumn(_STARTED_EMPTY, self._started_empty(rows, owners))
         if covered:
             indices, models = self.covered(rows)
-            is_first = np.diff(owners, prepend=-1) > 0
-            columns.add_by_owner(self._coverages(models), indices, where=is_first)
-        columns.add(*self._details_of(rows, streams, owners))
-        return columns.joined()
+            if len(models):
+                is_first = np.diff(owners, prepend=-1) > 0
+                columns[COVERAGE] = column_by_owner(self._coverages(models), indices, owners, is_first)
+        if any(has_details(stream.config) for stream in streams):
+            columns[DETAILS] = MessageColumn(*self._details_of(rows, streams, owners))
+        return columns
 
     def _version(self, row: int, stream: Stream) -> bytes:
         """The fields about the version of the model's newest labelled prediction."""
