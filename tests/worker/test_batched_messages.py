@@ -423,6 +423,9 @@ def many_names(first: int) -> bytes:
         ({f"y_proba.{'a' * 300}": [0.5, 0.5], "y_proba.b": [0.5, 0.5]}, "at most 256 are allowed"),
         ({"x": pa.array([10**60, 2], pa.decimal256(70))}, None),
         ({"x": pa.array([b"\xff", b"b"])}, None),
+        ({"x": pa.array([1, 2], pa.timestamp("ms", "Mars/Olympus"))}, None),
+        ({"x": pa.array([1 << 60, 2], pa.timestamp("ns", "Mars/Olympus"))}, None),
+        ({"segments": pa.array([{"k": 1}, None], pa.struct({"k": pa.timestamp("s", "Mars/Olympus")}))}, None),
         ({"x": pa.array([10**15, 0], pa.timestamp("s"))}, None),
         ({"x": pa.RunEndEncodedArray.from_arrays([2], ["a"])}, None),
         ({"x": pa.UnionArray.from_sparse(pa.array([0, 0], pa.int8()), [pa.array(["a", "b"])])}, None),
@@ -439,6 +442,15 @@ def test_columns_of_any_type_end_no_worker(columns: dict[str, object], reason: s
     assert reason is None or reason in reasons[0]
     for text in records.values:
         assert json.loads(text or b"")["model"] == "m"
+
+
+def test_names_that_are_no_text() -> None:
+    """Of columns, or of entries."""
+    for name, unreadable in (("others", True), ("entry", False)):
+        message = stream_of(table(**GOOD, others=[{"entry": 1}] * 3))
+        records = fetched([message.replace(name.encode(), b"\xff" * len(name))])
+        assert bool(records.reasons) == unreadable
+        assert all(records.values)
 
 
 def test_dictionaries_that_do_not_go_together() -> None:

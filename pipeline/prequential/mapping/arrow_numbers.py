@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from prequential.mapping.arrow_rows import values_of
 
 
 def non_finite_rows(column: Any) -> dict[int, str]:
@@ -18,7 +19,7 @@ def non_finite_rows(column: Any) -> dict[int, str]:
     """
     if _is_finite(column):
         return {}
-    found = ((row, _non_finite(value)) for row, value in enumerate(column.to_pylist()))
+    found = ((row, _non_finite(value)) for row, value in enumerate(values_of(column)))
     return {row: shown for row, shown in found if shown is not None}
 
 

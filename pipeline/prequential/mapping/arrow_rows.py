@@ -54,7 +54,7 @@ class ArrowRows:
     def raw(self, index: int) -> bytes:
         """Return a row as a JSON object in UTF-8, whose fields are the columns; absent values are null."""
         columns = self.batch.slice(index, 1).columns
-        row = {name: _values(column)[0] for name, column in zip(self.batch.schema.names, columns)}
+        row = {name: values_of(column)[0] for name, column in zip(self.batch.schema.names, columns)}
         return json_of(row)
 
     def has(self, path: Path) -> bool:
@@ -89,25 +89,35 @@ def _plain(column: Any) -> list[Any]:
         or pa.types.is_string(kind) or pa.types.is_large_string(kind)
     ):  # fmt: skip
         return list(column.to_numpy(zero_copy_only=False).tolist())
-    return _values(column)
+    return values_of(column)
 
 
-def _values(column: Any) -> list[Any]:
-    """Return Python's values; text for times that Python lacks: nanoseconds, or after the year 9999.
+def values_of(column: Any) -> list[Any]:
+    """Return Python's values, and text for those that Python lacks.
 
-    Maps become objects, unless their keys can't be keys of one: these stay lists of pairs.
+    These are times in nanoseconds, after the year 9999 or in an unknown zone, and decimals with too many
+    digits. Maps become objects, unless their keys can't be keys of one: these stay lists of pairs. Of two
+    entries of an object with one name, the last one counts.
     """
-    if pa.types.is_map(column.type):
-        maps = column.to_pylist()
-        with suppress(TypeError):
-            return [None if pairs is None else dict(pairs) for pairs in maps]
-        return list(maps)
     try:
-        return list(column.to_pylist())
-    except (ValueError, OverflowError):
+        values = list(column.to_pylist())
+    except (ValueError, ArithmeticError, KeyError):
         if len(column) == 1:
-            return [column.to_string(skip_new_lines=True).removeprefix("[").removesuffix("]")]
-        return [value for index in range(len(column)) for value in _values(column.slice(index, 1))]
+            return [_value(column)]
+        return [value for index in range(len(column)) for value in values_of(column.slice(index, 1))]
+    if pa.types.is_map(column.type):
+        with suppress(TypeError):
+            return [None if pairs is None else dict(pairs) for pairs in values]
+    return values
+
+
+def _value(column: Any) -> Any:
+    """Return the value of a column with one that Python lacks, or that has such a value as an entry."""
+    if pa.types.is_struct(column.type) and column.null_count == 0:
+        with suppress(UnicodeDecodeError):  # of a name
+            names = [field.name for field in column.type]
+            return dict(zip(names, (values_of(entries)[0] for entries in column.flatten())))
+    return column.to_string(skip_new_lines=True).removeprefix("[").removesuffix("]")
 
 
 def _milliseconds(column: Any) -> list[int | None]:
