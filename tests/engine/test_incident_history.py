@@ -212,6 +212,75 @@ def test_memory_grows_with_the_clusters_that_there_are() -> None:
         assert found.cells.tolist() == np.stack((numbers, numbers), axis=1).tolist()
 
 
+def pool_of(owners: int, places: int, width: int, seed: int) -> clusters.ClusterPool:
+    """A pool in which each owner has some clusters with random contents, of keys in order."""
+    rng = np.random.default_rng(seed)
+    pool = clusters.with_places(clusters.with_owners(clusters.new_pool(summed=True), owners), 2_000, 8_000)
+    for owner in range(owners):
+        pool.lines.doubled[owner] = 4
+        assert clusters.lay_out(pool, owner, places, width, clusters.kept_cells(0, 0, 0, 0))
+        steps = np.sort(rng.choice(3 * places, int(rng.integers(1, places + 1)), replace=False))
+        for number, step in enumerate(rng.permutation(steps).tolist(), 1):
+            row = clusters.place_for(pool, owner, step * 86_400_000 >> 18, number, 0, False)
+            pool.blocks.n[row], pool.blocks.mark[row] = rng.integers(1, 9, 2)
+            pool.sums.loss[row], pool.sums.t1[row] = rng.integers(100), rng.integers(100)
+            first = clusters.cells_of(pool, owner, row)
+            pool.cells[first : first + width] = rng.integers(1, 100, width)
+    return pool
+
+
+def test_doubling_the_length_puts_neighbours_together() -> None:
+    """All clusters of one pair of numbers become one: sums add up, the first entry is the smaller one's."""
+    pool = pool_of(owners=20, places=16, width=3, seed=4)
+    before = [history.read(pool, owner, 0) for owner in range(20)]
+    for owner, former in enumerate(before):
+        clusters.double_length(pool, owner)
+        found = history.read(pool, owner, 0)
+        groups = [np.flatnonzero(former.key >> 1 == key) for key in np.unique(former.key >> 1)]
+        assert found.key.tolist() == np.unique(former.key >> 1).tolist()
+        assert found.number.tolist() == [former.number[rows].min() for rows in groups]
+        assert found.n.tolist() == [former.n[rows].sum() for rows in groups]
+        assert found.mark.tolist() == [former.mark[rows].max() for rows in groups]
+        assert found.loss.tolist() == [former.loss[rows].sum() for rows in groups]
+        assert found.t1.tolist() == [former.t1[rows[former.number[rows].argmin()]] for rows in groups]
+        assert found.cells.tolist() == [former.cells[rows].sum(axis=0).tolist() for rows in groups]
+        first = int(pool.lines.first[owner])
+        assert sorted(pool.blocks.order[first : first + 16].tolist()) == list(range(16))
+
+
+def test_clusters_are_found_however_old_they_are() -> None:
+    pool = pool_of(owners=10, places=64, width=1, seed=5)
+    for owner in range(10):
+        keys = history.read(pool, owner, 0).key.tolist()
+        for key in range(keys[0] - 2, keys[-1] + 3):
+            row = clusters.find_cluster(pool, owner, key)
+            own = [own for own in keys if own <= key]
+            assert (pool.blocks.key[row] == own[-1]) if own else row == -1
+
+
+@pytest.mark.parametrize(("rows", "room"), [(0, 1_024), (500, 2_048), (3_000, 4_096)])
+def test_clusters_that_move_together_leave_nothing_behind(rows: int, room: int) -> None:
+    """In less memory, the same or more, all clusters stay as they are, and free rows are empty."""
+    pool = pool_of(owners=40, places=16, width=5, seed=6)
+    for owner in range(0, 40, 3):
+        assert clusters.lay_out(pool, owner, 32, 7, clusters.kept_cells(2, 2, 4, 3))
+    for column in (pool.lines.places, pool.lines.used, pool.lines.width):
+        column[1:40:3] = 0  # these owners are gone
+    present = [owner for owner in range(40) if owner % 3 != 1]
+    before = [history.read(pool, owner, 0) for owner in present]
+    assert (len(pool.blocks), len(pool.cells)) == (2_048, 8_192)
+    pool = clusters.with_more(pool, rows, 0)
+    assert (len(pool.blocks), len(pool.cells)) == (room, 8_192)
+    for owner, former in zip(present, before):
+        for column, kept in zip(history.read(pool, owner, 0), former):
+            assert column.tolist() == kept.tolist()
+    used, used_cells = pool.used.tolist()
+    assert used == 14 * 32 + 13 * 16
+    assert not pool.blocks[used:].view(np.ndarray).view(np.int32).any()
+    assert not pool.sums[used:].view(np.ndarray).view(np.int32).any()
+    assert not pool.cells[used_cells:].any()
+
+
 def made_of(losses: Sequence[float], size: int = 16) -> OrderedClusters:
     """Clusters of these losses, an outcome a second."""
     x = np.asarray(losses, dtype=float)

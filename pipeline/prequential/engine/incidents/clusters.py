@@ -48,6 +48,12 @@ PART_HALVINGS, MOST_PARTS = 3, 128
 #: together.
 LEAST_ENTRIES = 8
 
+#: The newest clusters of an owner, which a search looks at before it bisects the others.
+_NEWEST = 8
+
+#: Bytes of the words that tables move by: all columns are as wide, or twice as wide.
+_WORD = 4
+
 #: What `place_for` returns instead of a row: the owner needs more places; the time is before all that is
 #: kept.
 NO_PLACE, TOO_OLD = -1, -2
@@ -159,8 +165,18 @@ def length_of(fixed: int, doubled: int) -> float:
 
 @inner
 def _count_up_to(pool: ClusterPool, owner: int, key: int) -> int:
-    """How many of the owner's clusters have this number or one before it."""
-    low, high = 0, np.int64(pool.lines.used[owner])
+    """How many of the owner's clusters have this number or one before it.
+
+    Most searches are for one of the newest clusters, which are looked at first: in tables of many owners,
+    each step of a bisection would wait for memory.
+    """
+    high = np.int64(pool.lines.used[owner])
+    least = max(high - _NEWEST, 0)
+    while high > least and pool.blocks.key[place_of(pool, owner, high - 1)] > key:
+        high -= 1
+    if high > least:
+        return high
+    low = np.int64(0)
     while low < high:
         middle = (low + high) // 2
         if pool.blocks.key[place_of(pool, owner, middle)] <= key:
@@ -273,26 +289,42 @@ def double_length(pool: ClusterPool, owner: int) -> None:
     """Clusters of the owner become twice as long: numbers 2k and 2k + 1 become one, number k."""
     lines, blocks = pool.lines, pool.blocks
     lines.doubled[owner] += 1
-    k = 0
-    while k < lines.used[owner]:
-        row = place_of(pool, owner, k)
+    first, used = lines.first[owner], np.int64(lines.used[owner])
+    kept, freed, before = np.int64(0), np.int64(0), np.int64(0)
+    for k in range(used):
+        place = np.int64(blocks.order[first + k])
+        row = first + place
         blocks.key[row] >>= 1
-        before = place_of(pool, owner, k - 1) if k else row
-        if not k or blocks.key[before] != blocks.key[row]:
-            k += 1
-            continue
-        if blocks.number[row] < blocks.number[before]:
-            blocks.number[before] = blocks.number[row]
-            if len(pool.sums):
-                pool.sums.t1[before] = pool.sums.t1[row]
-        blocks.n[before] += blocks.n[row]
-        blocks.mark[before] = max(blocks.mark[before], blocks.mark[row])
+        if kept and blocks.key[before] == blocks.key[row]:
+            _merge(pool, owner, before, row)
+            blocks.number[row] = freed  # free places are linked until they have their place in the order
+            freed = place + 1
+        else:
+            blocks.order[first + kept] = place
+            kept += 1
+            before = row
+    lines.used[owner] = kept
+    while freed:
+        blocks.order[first + kept] = freed - 1
+        kept += 1
+        freed = blocks.number[first + freed - 1]
+
+
+@inner
+def _merge(pool: ClusterPool, owner: int, older: int, newer: int) -> None:
+    """Add the cluster in a row to that in another one, which is older."""
+    blocks = pool.blocks
+    if blocks.number[newer] < blocks.number[older]:
+        blocks.number[older] = blocks.number[newer]
         if len(pool.sums):
-            _add(pool.sums, before, row)
-        to, source = cells_of(pool, owner, before), cells_of(pool, owner, row)
-        for cell in range(lines.width[owner]):
-            pool.cells[to + cell] += pool.cells[source + cell]
-        _take_out(pool, owner, k)
+            pool.sums.t1[older] = pool.sums.t1[newer]
+    blocks.n[older] += blocks.n[newer]
+    blocks.mark[older] = max(blocks.mark[older], blocks.mark[newer])
+    if len(pool.sums):
+        _add(pool.sums, older, newer)
+    to, source = cells_of(pool, owner, older), cells_of(pool, owner, newer)
+    for cell in range(pool.lines.width[owner]):
+        pool.cells[to + cell] += pool.cells[source + cell]
 
 
 @inner
@@ -334,45 +366,67 @@ def without_owners(pool: ClusterPool, owners: Sequence[int]) -> ClusterPool:
 def with_more(pool: ClusterPool, rows: int, cells: int) -> ClusterPool:
     """The pool with room for so many more rows of clusters, and cells, and for half as many again.
 
-    Rows and cells without an owner go: the others move together.
+    Rows and cells without an owner go: the others move together, in their order. They stay in the same
+    memory where that has the right size, because new memory takes the system longer than moving.
     """
     lines = pool.lines
-    places = lines.places.astype(np.int64)
-    counts = places * lines.width
-    starts, sources = lines.cells.astype(np.int64), pool.cells
-    kept_rows, kept_of_cells = int(places.sum()), int(counts.sum())
-    lines.first[:], moved = together(lines.first, places)
-    lines.cells[:] = np.where(counts > 0, np.cumsum(counts) - counts, 0)
-    pool.used[:] = kept_rows, kept_of_cells
-    room = loops.capacity_for(kept_rows + kept_rows // 2 + rows)
-    sums = _moved_to(pool.sums, moved, room) if len(pool.sums) else pool.sums
-    new_cells = np.zeros(loops.capacity_for(kept_of_cells + kept_of_cells // 2 + cells), np.float32)
-    _copy_runs(sources, starts, counts, new_cells)
-    return pool._replace(blocks=_moved_to(pool.blocks, moved, room), sums=sums, cells=new_cells)
+    owners = np.flatnonzero(lines.places)
+    owners = owners[np.argsort(lines.first[owners])]
+    places = lines.places[owners].astype(np.int64)
+    counts = places * lines.width[owners]
+    rows_of_owners = Runs(lines.first[owners].astype(np.int64), places)
+    cells_of_owners = Runs(lines.cells[owners].astype(np.int64), counts)
+    room = loops.capacity_for(rows_of_owners.total + rows_of_owners.total // 2 + rows)
+    cell_room = loops.capacity_for(cells_of_owners.total + cells_of_owners.total // 2 + cells)
+    used_rows, used_cells = pool.used.tolist()
+    blocks = _together(pool.blocks, rows_of_owners, used_rows, room)
+    sums = _together(pool.sums, rows_of_owners, used_rows, room) if len(pool.sums) else pool.sums
+    moved_cells = _together(pool.cells, cells_of_owners, used_cells, cell_room)
+    lines.first[:], lines.cells[:] = 0, 0
+    lines.first[owners] = rows_of_owners.places
+    lines.cells[owners] = np.where(counts > 0, cells_of_owners.places, 0)
+    pool.used[:] = rows_of_owners.total, cells_of_owners.total
+    return pool._replace(blocks=blocks, sums=sums, cells=moved_cells)
 
 
-def _moved_to(table: Any, rows: Ints, room: int) -> Any:
-    """These rows of a table of records, as the first of `room` rows."""
-    moved = np.zeros(room, table.dtype)
-    moved[: len(rows)] = table[rows]
-    return moved.view(type(table))
+class Runs(NamedTuple):
+    """Runs of rows of a table, in their order; they come to lie one behind the other."""
+
+    starts: Ints
+    lengths: Ints
+
+    @property
+    def places(self) -> Ints:
+        """Where each of them begins then."""
+        return np.cumsum(self.lengths) - self.lengths
+
+    @property
+    def total(self) -> int:
+        """Number of rows."""
+        return int(self.lengths.sum())
+
+
+def _together(table: Any, runs: Runs, used: int, room: int) -> Any:
+    """These runs of a table's `used` rows, one behind the other as the first of `room` rows; others are 0."""
+    stays = len(table) == room
+    moved = table if stays else np.zeros(room, table.dtype).view(type(table))
+    words = table.dtype.itemsize // _WORD
+    source, target = (rows.view(np.ndarray).view(np.int32) for rows in (table, moved))
+    starts, lengths, places = runs.starts * words, runs.lengths * words, runs.places * words
+    first = int(np.append(starts != places, True).argmax()) if stays else 0  # of those that don't stay
+    _move_runs(source, starts[first:], lengths[first:], target, places[first:])
+    if stays:
+        target[runs.total * words : used * words] = 0
+    return moved
 
 
 @loops.kernel
-def _copy_runs(source: Floats32, starts: Ints, lengths: Ints, target: Floats32) -> None:
-    """Copy runs of a column to the beginning of another one, one behind the other."""
-    end = 0
+def _move_runs(source: Ints32, starts: Ints, lengths: Ints, target: Ints32, places: Ints) -> None:
+    """Copy runs of words of a column to places of another one, or of the same one, not behind their own."""
     for i in range(len(starts)):
+        start, place = starts[i], places[i]
         for k in range(lengths[i]):
-            target[end + k] = source[starts[i] + k]
-        end += lengths[i]
-
-
-def together(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
-    """Where runs of these lengths begin if they lie one behind the other, and where their rows were."""
-    now = np.cumsum(lengths) - lengths
-    rows = np.repeat(starts - now, lengths) + np.arange(int(lengths.sum()))
-    return np.where(lengths > 0, now, 0), rows
+            target[place + k] = source[start + k]
 
 
 class KeptCells(NamedTuple):
