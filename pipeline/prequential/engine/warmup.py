@@ -34,10 +34,8 @@ from prequential.engine.incidents.following import UnreadRows, decision, follow,
 from prequential.engine.input import json_scanner
 from prequential.engine.input.merge import Batch
 from prequential.engine.input.plain import Parser
-from prequential.engine.measures.costs import SUMS
 from prequential.engine.measures.per_class import NO_OWNER
 from prequential.engine.measures.registry import NAMES, OF_NUMBERS
-from prequential.engine.measures.table import InMemory, measure_alone
 from prequential.engine.merging.merger import Merger
 from prequential.engine.output.period_ranks import add_coming, put_positives
 from prequential.engine.shard import Shard
@@ -46,7 +44,7 @@ from prequential.engine.snapshot.pending_rows import forget_segment_numbers
 from prequential.engine.state import ShardState
 from prequential.engine.tables import scores
 from prequential.engine.tables.logs import new_alarms
-from prequential.engine.tables.outcomes import JointCells, new_log
+from prequential.engine.tables.outcomes import new_log
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Instance, Label, Prediction, Record
 from prequential.topics.outputs import Encoded, Output
@@ -285,10 +283,6 @@ def _warm_up_estimates(state: ShardState, catalog: Catalog) -> None:
     put_ratios(expected.records, none, none, np.empty(FINALS), np.zeros(0))
     codes, classes = expected.models.codes[none], expected.models.classes[none]
     positives = positives_by_owner(catalog, np.zeros(1, dtype=np.int32))
-    cells = JointCells(np.zeros(16))
-    memory = InMemory(cells, True, np.zeros(scores.SIZE), False, True, np.zeros(SUMS))
-    values, reasons = np.zeros(len(NAMES)), np.zeros(len(NAMES), dtype=np.int64)
-    measure_alone(memory, positives, False, 2, values, reasons)
     put_positives(np.zeros((0, 2, 2)), codes, classes, positives, 2, none)
     add_coming(
         expected.of_models.counts, expected.of_periods.counts, none, none, np.zeros((0, 2, 1, 2)), codes,

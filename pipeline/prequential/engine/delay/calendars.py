@@ -267,12 +267,18 @@ def take_stake(cells: Cells, cell: int, value: float) -> None:
 
 
 @kernel
-def put_counts(pool: Pool, cells: Cells, row: int, count: int, capacity: int, counts: Floats) -> None:
-    """Put this number of cells from a row on into `counts`. The list may go on with free cells."""
-    for _ in range(count):
-        cell = pool.key[row]
-        counts[cell_of(cell >> 18, (cell >> 2) & 0xFFFF, cell & 3, capacity)] += cells.counts[row]
-        row = np.int64(pool.next[row])
+def put_counts(pool: Pool, cells: Cells, first: Ints32, used: Ints32, capacity: int, counts: Floats) -> None:
+    """Put the cells of periods into rows of `counts`, (n, 4·k²): `used[i]` cells, from row `first[i]` on.
+
+    A list may go on with free cells.
+    """
+    for i in range(len(first)):
+        row = np.int64(first[i])
+        for _ in range(used[i]):
+            cell = pool.key[row]
+            place = cell_of(cell >> 18, (cell >> 2) & 0xFFFF, cell & 3, capacity)
+            counts[i, place] += cells.counts[row]
+            row = np.int64(pool.next[row])
 
 
 @kernel

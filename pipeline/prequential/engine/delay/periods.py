@@ -206,9 +206,14 @@ def update(tables: PeriodTables, events: Events, start: int, stop: int) -> Perio
 
 def cells_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
     """Joint counts of a period (row) with capacity for k classes: (4·k²,) float64, see `cell_of`."""
-    first, count = int(tables.periods.first_cell[period]), int(tables.periods.cells[period])
-    counts = np.zeros(4 * capacity * capacity)
-    calendars.put_counts(tables.cell_pool, tables.cells, first, count, capacity, counts)
+    return read_cells(tables, np.array([period]), capacity)[0]
+
+
+def read_cells(tables: PeriodTables, periods: Ints, capacity: int) -> Floats:
+    """Joint counts of periods (rows), (n, 4·k²) float64, as `cells_of`."""
+    of_periods, counts = tables.periods, np.zeros((len(periods), 4 * capacity * capacity))
+    first, used = of_periods.first_cell[periods], of_periods.cells[periods]
+    calendars.put_counts(tables.cell_pool, tables.cells, first, used, capacity, counts)
     return counts
 
 

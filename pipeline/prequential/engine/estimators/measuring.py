@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.calls import Repeated, Run, run
-from prequential.engine.compiled.kernel import Floats, Ints, allocating, viewed
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, allocating, viewed, zeros
 from prequential.engine.estimators import score_histogram
 from prequential.engine.estimators.declaration import Additions, Counted, Payload, total_of
 from prequential.engine.estimators.estimator import Estimator
@@ -22,10 +23,14 @@ from prequential.engine.tables.outcomes import JointCells
 from prequential.engine.tables.scores import SPREAD
 
 #: Numbers that are read at once; with more, sequences are measured block by block.
-_BLOCK = 1 << 18
+BLOCK = 1 << 18
 
 #: For estimators without sums, and for ranking without a further outcome.
 NO_SUMS: Floats = np.zeros((0, 0))
+
+#: Where each joint cell of all classes has its place.
+_NO_NUMBERS: CellIndex = zeros(CellIndex, 1, keys=0, slots=0)
+
 NOTHING_ADDED: Additions = additions(0, OF_CLASSES)
 
 
@@ -91,6 +96,44 @@ def measure(
             positive[i] = NO_POSITIVE if asked.chance else positive_of(positives, q, classes.labels)
 
 
+def measure_joint(
+    joint: Floats, positives: Positives, into: tuple[Floats, Ints], *, numbers: bool = False,
+    chance: bool = False, whole: bool = True, known: Bytes | None = None, summed: Floats = NO_SUMS,
+    paid: Floats = NO_SUMS,
+) -> Ints:  # fmt: skip
+    """Measure joint cells that no estimator has, by the loop that estimators use; return positive classes.
+
+    Parameters
+    ----------
+    joint
+        (n, 4·k²) counts or weights; for regression (`numbers`) without columns.
+    positives
+        Their rows are those of `joint`.
+    into
+        (n, measures) values and reasons, which are written: columns as `NAMES`.
+    numbers, chance, whole
+        As in `MeasureRequest`.
+    known
+        (n,) whether baselines had a label to predict from; None: all had.
+    summed, paid
+        As in `measure`; `summed` has `SPREAD` + 1 columns.
+
+    Returns
+    -------
+    positive
+        (n,) codes of positive classes; NO_POSITIVE: there is none.
+    """
+    values, reasons = into
+    n = len(values)
+    known = np.ones(n, dtype=np.uint8) if known is None else known
+    capacity = math.isqrt(joint.shape[1] // 4)
+    asked = MeasureRequest(capacity, positives, numbers, chance, whole, _NO_NUMBERS)
+    weights, positive = np.zeros(n), np.empty(n, dtype=np.int64)
+    measured_rows = MeasuredValues(weights, values, reasons)
+    measure(Counted(joint, weights, known), summed, paid, np.arange(n), asked, measured_rows, positive)
+    return positive
+
+
 def new_measured(rows: int) -> MeasuredValues:
     """Zeros for the measures of sequences: (rows,) weights, (rows, measures) values and reasons."""
     shape = rows, len(NAMES)
@@ -99,7 +142,7 @@ def new_measured(rows: int) -> MeasuredValues:
 
 def block_of(*payloads: Payload) -> int:
     """How many sequences of these payloads are read at once: at least one, up to about 2 MiB."""
-    return max(1, _BLOCK // max(payload.width for payload in payloads))
+    return max(1, BLOCK // max(payload.width for payload in payloads))
 
 
 def measured(

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Floats, Ints, allocating, inner, kernel, written
+from prequential.engine.compiled.kernel import Floats, Ints, inner, kernel, written
 from prequential.engine.compiled.mathematics import two_product, two_sum
 from prequential.engine.measures import declaration
 from prequential.engine.measures.agreement import Totals
@@ -332,25 +332,6 @@ def measure_cells(
     _refuse_infinite(values, reasons)
     if not memory.known:
         _refuse_baselines(values, reasons)
-
-
-@allocating
-def measure_alone(
-    memory: InMemory, positives: Positives, chance: bool, capacity: int, values: Floats, reasons: Ints
-) -> int:
-    """Compute the measures of a stream's only sequence as `measure_cells` does; return its positive class.
-
-    Python calls this function, and other loops call `measure_cells`. The compiled code then is the same:
-    arrays that Python passes have another type than those that loops make.
-
-    `capacity`: number of classes. `by_label` in `memory` isn't used.
-    """
-    classes, by_label = new_classes(capacity), new_classes(positives.members.shape[1])
-    own = InMemory(
-        memory.cells, memory.known, memory.sums, memory.scored, memory.whole, memory.paid, by_label
-    )
-    measure_cells(own, classes, positives, 0, chance, values, reasons)
-    return positive_of(positives, 0, classes.labels)
 
 
 @kernel

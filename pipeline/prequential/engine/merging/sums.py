@@ -27,18 +27,17 @@ from prequential.engine.compiled.kernel import Floats, Ints
 from prequential.engine.delay import records
 from prequential.engine.delay.accounts import ranks, samples
 from prequential.engine.delay.due_periods import PeriodState
+from prequential.engine.estimators.measuring import NO_SUMS, measure_joint
 from prequential.engine.estimators.naming import parse_estimator
 from prequential.engine.estimators.score_histogram import rank_bins
 from prequential.engine.expectations import miss
 from prequential.engine.measures.costs import SUMS
 from prequential.engine.measures.declaration import BY_PARTITION, EMPTY
 from prequential.engine.measures.registry import INDEX, MEASURES, NAMES, OF_RANKS
-from prequential.engine.measures.table import InMemory, measure_alone, measure_numbers
 from prequential.engine.merging.parting import ALL, MEANS
 from prequential.engine.output.estimates import EstimatorState
 from prequential.engine.output.period_measures import expected_of
-from prequential.engine.tables.outcomes import JointCells
-from prequential.engine.tables.scores import NO_WEIGHT, SCORE_WIDTH, SIZE
+from prequential.engine.tables.scores import NO_WEIGHT, SCORE_WIDTH, SIZE, SPREAD
 from prequential.engine.tables.streams import MODEL
 from prequential.topics.parts import Foreseen, MemoryPart, Part, PeriodPart
 
@@ -156,19 +155,18 @@ def measured(total: Sum, classes: MergedClasses, *, chance: bool) -> EstimatorSt
     config = classes.stream.config
     values: Floats = np.zeros(len(NAMES))
     reasons: Ints = np.zeros(len(NAMES), dtype=np.int64)
-    score_sums = np.zeros(SIZE) if total.sums is None else total.sums
-    if config.task == "regression":
-        quantile = config.quantile or 0.0
-        measure_numbers(score_sums, total.sums is not None, total.spread, quantile, values, reasons)
-    else:
-        positives = positives_of_stream(classes.catalog, classes.stream)
-        memory = InMemory(
-            JointCells(total.cells), True, score_sums, total.sums is not None, total.whole, total.paid
-        )
-        positive = measure_alone(memory, positives, chance, classes.capacity, values, reasons)
-        if total.scores is not None and not chance:
-            selected = np.ones(1, dtype=np.uint8)
-            rank_bins(total.scores[None], np.array([positive]), selected, values[None], reasons[None])
+    numbers, summed = config.task == "regression", NO_SUMS
+    if total.sums is not None:
+        summed = np.zeros((1, SPREAD + 1))
+        summed[0, :SIZE], summed[0, SPREAD] = total.sums, total.spread
+    positives = positives_of_stream(classes.catalog, classes.stream)
+    positive = measure_joint(
+        total.cells[None], positives, (values[None], reasons[None]), numbers=numbers, chance=chance,
+        whole=total.whole, summed=summed, paid=total.paid[None],
+    )  # fmt: skip
+    if total.scores is not None and not numbers and not chance:
+        selected = np.ones(1, dtype=np.uint8)
+        rank_bins(total.scores[None], positive, selected, values[None], reasons[None])
     for column in _OF_LABELS_BEFORE[config.task]:
         if reasons[column] != EMPTY:
             values[column], reasons[column] = 0.0, BY_PARTITION

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
@@ -14,11 +13,12 @@ from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.positives import positives_by_owner
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, allocating, inner, kernel
 from prequential.engine.delay.accounts import Accounts
-from prequential.engine.delay.calendars import put_counts, put_stakes
+from prequential.engine.delay.calendars import put_stakes
 from prequential.engine.delay.expected import NUMBERS, RIGHT_WRONG, TWO, ExpectedTables, losses_at
 from prequential.engine.delay.expecting import Group
-from prequential.engine.delay.periods import PeriodTables, read_sums
-from prequential.engine.estimators.score_histogram import rank_bins, rank_histogram
+from prequential.engine.delay.periods import PeriodTables, read_cells, read_ranks, read_sums
+from prequential.engine.estimators.measuring import BLOCK, NO_SUMS, measure_joint
+from prequential.engine.estimators.score_histogram import rank_bins
 from prequential.engine.facts import PeriodDue
 from prequential.engine.measures import declaration
 from prequential.engine.measures.costs import SUMS, sum_up_stakes
@@ -31,14 +31,12 @@ from prequential.engine.measures.declaration import (
     NO_POSITIVE,
     POSITIVE,
 )
-from prequential.engine.measures.per_class import Positives, new_classes, positive_of, quantile_of
+from prequential.engine.measures.per_class import NO_OWNER, Positives
 from prequential.engine.measures.registry import INDEX, MEASURES, NAMES, OF_RANKS
-from prequential.engine.measures.table import InMemory, measure_alone, measure_cells, measure_numbers
 from prequential.engine.output.counts import as_objects, counts_of
 from prequential.engine.output.estimates import changes_since
 from prequential.engine.output.period_ranks import OpenRanks, expected_histograms, put_positives
 from prequential.engine.tables import scores
-from prequential.engine.tables.outcomes import JointCells, cell_of
 from prequential.topics.encoding import encode, identity
 from prequential.topics.outputs import Encoded, Metrics
 from prequential.topics.specs import METRICS
@@ -82,6 +80,9 @@ _LOSS_COLUMNS = {
     True: np.array([INDEX[name] for name in sorted(OF_LOSSES - _LOSSES.keys())]),
 }  # by whether the task is regression
 
+
+#: Numbers of which no stream is known.
+_NOBODY = Positives(NO_OWNER, NO_OWNER, NO_OWNER, NO_OWNER, np.zeros(0, dtype=np.uint8))
 
 #: Values of measures by name, and why others have none.
 Measures: TypeAlias = tuple[dict[str, float], dict[str, str]]
@@ -174,52 +175,56 @@ class SoFar:
         streams = entities.stream[models].astype(np.int32)
 
         def measure(number: int, chosen: Ints, into: PeriodValues) -> None:
-            plan, positives = catalog.plans[number], positives_by_owner(catalog, streams[chosen])
-            _measure(self._periods, rows[chosen], positives, plan.capacity, plan.numbers, into)
+            plan = catalog.plans[number]
+            positives = positives_by_owner(catalog, streams[chosen])
+            width = 1 if plan.numbers else 4 * plan.capacity * plan.capacity
+            for block in _blocks(len(chosen), width):
+                of_block = PeriodValues(into.values[block], into.reasons[block])
+                own = positives._replace(owner=positives.owner[block])
+                _measure(self._periods, rows[chosen[block]], own, plan.capacity, plan.numbers, of_block)
 
         return _by_kind(entities.plan[models].astype(np.int64), measure)
 
 
-@allocating
+def _blocks(rows: int, width: int) -> Iterator[slice]:
+    """Slices of rows of so many numbers each: as many as are measured at once."""
+    step = max(1, BLOCK // width)
+    for start in range(0, rows, step):
+        yield slice(start, start + step)
+
+
 def _measure(
     tables: PeriodTables, rows: Ints, positives: Positives, capacity: int, numbers: bool, into: PeriodValues
 ) -> None:
     """Measures of the labels of each of the periods so far."""
-    periods, pool, cells = tables.periods, tables.cell_pool, tables.cells
-    joint, stakes = np.empty(4 * capacity * capacity), np.empty((capacity * capacity, 2))
-    rests, summed = np.empty((capacity * capacity, 1, cells.rests.shape[2])), np.empty(scores.SPREAD + 1)
-    classes, paid, nothing = new_classes(capacity), np.empty(SUMS), np.empty(0, np.int32)
-    histogram = np.empty(scores.SCORE_WIDTH)
-    by_label = new_classes(positives.members.shape[1])
-    by_value = cells.stakes.shape[1] > 0 and len(positives.priced) > 0
+    periods, summed = tables.periods, read_sums(tables, rows)
+    if numbers:
+        measure_joint(np.zeros((len(rows), 0)), positives, into, numbers=True, summed=summed)
+        return
+    paid = NO_SUMS
+    if tables.cells.stakes.shape[1] and len(positives.priced):
+        paid = np.zeros((len(rows), SUMS))
+        _put_paid(tables, rows, positives, capacity, paid)
+    known = (periods.known[rows] > 0).astype(np.uint8)
+    joint = read_cells(tables, rows, capacity)
+    positive = measure_joint(joint, positives, into, known=known, summed=summed, paid=paid)
+    is_ranked = periods.ranks[rows] > 0
+    if is_ranked.any():
+        rank_bins(read_ranks(tables, rows), positive, is_ranked.astype(np.uint8), *into)
+
+
+@allocating
+def _put_paid(tables: PeriodTables, rows: Ints, positives: Positives, capacity: int, paid: Floats) -> None:
+    """Put the sums of costs by value of the labels of periods so far, (n, `SUMS`)."""
+    periods, cells = tables.periods, tables.cells
+    stakes = np.empty((capacity * capacity, 2))
+    rests = np.empty((capacity * capacity, 1, cells.rests.shape[2]))
     for i in range(len(rows)):
-        row = rows[i]
-        own = np.int64(periods.sums[row])
-        summed[:] = 0.0
-        if own:
-            scores.read_exactly(tables.sums.sums[own], tables.sums.rests[own], summed)
-        sums = summed[: scores.SIZE]
-        if numbers:
-            quantile = quantile_of(positives, positives.owner[i])
-            measure_numbers(sums, own != 0, summed[scores.SPREAD], quantile, into.values[i], into.reasons[i])
-        else:
-            joint[:] = 0.0
-            paid[:] = 0.0
-            first, count = np.int64(periods.first_cell[row]), np.int64(periods.cells[row])
-            put_counts(pool, cells, first, count, capacity, joint)
-            if by_value:
-                stakes[:] = 0.0
-                rests[:] = 0.0
-                put_stakes(pool, cells, first, count, capacity, stakes, rests)
-                sum_up_stakes(positives, i, stakes, capacity, paid)
-            cells_of_row = JointCells(joint, nothing, True)
-            memory = InMemory(cells_of_row, periods.known[row] > 0, sums, own != 0, True, paid, by_label)
-            measure_cells(memory, classes, positives, i, False, into.values[i], into.reasons[i])
-            ranks = np.int64(periods.ranks[row])
-            if ranks and positive_of(positives, i, classes.labels) != NO_POSITIVE:
-                for bin_ in range(len(histogram)):
-                    histogram[bin_] = tables.ranks.counts[ranks, bin_]
-                rank_histogram(histogram, into.values[i], into.reasons[i])
+        stakes[:] = 0.0
+        rests[:] = 0.0
+        first, count = np.int64(periods.first_cell[rows[i]]), np.int64(periods.cells[rows[i]])
+        put_stakes(tables.cell_pool, cells, first, count, capacity, stakes, rests)
+        sum_up_stakes(positives, i, stakes, capacity, paid[i])
 
 
 # ---- expected
@@ -302,19 +307,16 @@ def _put_losses(into: PeriodValues, rows: Ints, sums: Floats, numbers: bool) -> 
     """Put the mean losses of these rows, from their sums of scores (n, `SIZE`)."""
     own = _new(len(rows))
     if numbers:
-        _measure_numbers(sums, own)
+        summed = np.zeros((len(sums), scores.SPREAD + 1))
+        summed[:, : scores.SIZE] = sums
+        nobody = _NOBODY._replace(owner=np.zeros(len(sums), dtype=np.int32))
+        measure_joint(np.zeros((len(sums), 0)), nobody, own, numbers=True, summed=summed)
     else:
         scored = sums[:, scores.SCORED] > 0.0
         for name, column in _SCORE_COLUMNS.items():
             np.divide(sums[:, _LOSSES[name]], sums[:, scores.SCORED], out=own.values[:, column], where=scored)
             own.reasons[:, column] = np.where(scored, DEFINED, _NO_PROBABILITIES)
     _put(into, rows, _LOSS_COLUMNS[numbers], own)
-
-
-@kernel
-def _measure_numbers(sums: Floats, into: PeriodValues) -> None:
-    for i in range(len(sums)):
-        measure_numbers(sums[i], True, 0.0, 0.0, into.values[i], into.reasons[i])
 
 
 def _of_matrices(catalog: Catalog, tables: ExpectedTables, models: Ints, cells: Floats) -> PeriodValues:
@@ -325,27 +327,25 @@ def _of_matrices(catalog: Catalog, tables: ExpectedTables, models: Ints, cells: 
     def measure(capacity: int, chosen: Ints, into: PeriodValues) -> None:
         codes, classes = of_models.codes[models[chosen]], of_models.classes[models[chosen]]
         positives = positives_by_owner(catalog, streams[chosen])
-        _measure_matrices(cells[chosen], codes, classes, positives, capacity, into)
+        for block in _blocks(len(chosen), 4 * capacity * capacity):
+            joint = _joint_of(cells[chosen[block]], codes[block], classes[block], capacity)
+            of_block = PeriodValues(into.values[block], into.reasons[block])
+            own = positives._replace(owner=positives.owner[block])
+            measure_joint(joint, own, of_block, whole=False)
 
     capacities = [catalog.plans[plan].capacity for plan in entities.plan[models].tolist()]
     return _by_kind(np.array(capacities), measure)
 
 
-@allocating
-def _measure_matrices(
-    cells: Floats, codes: Ints32, classes: Ints32, positives: Positives, capacity: int, into: PeriodValues
-) -> None:
-    joint, room, nothing = np.empty(4 * capacity * capacity), new_classes(capacity), np.zeros(scores.SIZE)
-    unpaid, by_label = np.zeros(SUMS), new_classes(positives.members.shape[1])
-    no_keys = np.empty(0, np.int32)
-    for i in range(len(cells)):
-        joint[:] = 0.0
-        for j in range(classes[i]):
-            for k in range(classes[i]):
-                cell = cell_of(np.int64(codes[i, k]), np.int64(codes[i, j]), 0, capacity)
-                joint[cell] = cells[i, j, k]
-        memory = InMemory(JointCells(joint, no_keys, False), True, nothing, False, True, unpaid, by_label)
-        measure_cells(memory, room, positives, i, False, into.values[i], into.reasons[i])
+def _joint_of(cells: Floats, codes: Ints32, classes: Ints32, capacity: int) -> Floats:
+    """Joint cells, (n, 4·k²), of expected matrices, (n, J, K) by places of classes, whose codes are given."""
+    _, predicted, labels = cells.shape
+    joint = np.zeros((len(cells), 4 * capacity * capacity))
+    is_class = np.arange(max(predicted, labels)) < classes[:, None]
+    i, j, k = np.nonzero(is_class[:, :predicted, None] & is_class[:, None, :labels])
+    pairs = codes[i, k].astype(np.int64) * capacity + codes[i, j]
+    joint[i, pairs * 4] = cells[i, j, k]  # see `cell_of`: they count for no baseline
+    return joint
 
 
 def sums_with(
@@ -419,12 +419,11 @@ def expected_of(
     if right is not None:
         _put_right(values, np.array([right[0]]), np.array([right[1]]))
     elif joint is not None:
-        own, capacity = _new(1), math.isqrt(len(joint) // 4)
-        memory = InMemory(JointCells(joint), True, np.zeros(scores.SIZE), False, True, np.zeros(SUMS))
-        positive = measure_alone(memory, positives, False, capacity, own.values[0], own.reasons[0])
+        own = _new(1)
+        positive = measure_joint(joint[None], positives, own)
         _put(values, only_row, _MATRIX_COLUMNS, own)
         if histogram is not None:
-            _put_ranks(values, only_row, histogram[None], np.array([positive]))
+            _put_ranks(values, only_row, histogram[None], positive)
     if histogram is not None and right is not None:
         values.reasons[0, _RANK_COLUMNS] = _TOO_MANY_CLASSES
     return values
