@@ -1,6 +1,7 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.sun.management.OperatingSystemMXBean;
+import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
@@ -22,6 +23,11 @@ import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicLong;
+import org.apache.arrow.memory.RootAllocator;
+import org.apache.arrow.vector.BigIntVector;
+import org.apache.arrow.vector.VarCharVector;
+import org.apache.arrow.vector.VectorSchemaRoot;
+import org.apache.arrow.vector.ipc.ArrowStreamReader;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -155,8 +161,9 @@ public final class Streams {
             found.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
             found.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, OPTIONS.get("commit-every"));
             found.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
-            found.put(StreamsConfig.BUFFERED_RECORDS_PER_PARTITION_CONFIG, 20_000);
-            found.put("consumer.max.poll.records", 10_000);
+            int batch = Integer.parseInt(OPTIONS.get("batch"));  // records of a message
+            found.put(StreamsConfig.BUFFERED_RECORDS_PER_PARTITION_CONFIG, Math.max(20, 20_000 / batch));
+            found.put("consumer.max.poll.records", Math.max(10, 10_000 / batch));
             found.put("consumer.fetch.min.bytes", 65_536);
             found.put("consumer.fetch.max.wait.ms", 50);
             found.put("producer.compression.type", "lz4");
@@ -256,19 +263,28 @@ public final class Streams {
         }
     }
 
-    /** A record of one of the inputs; without a stream it can't be used. */
+    /** A record of one of the inputs; without a stream it can't be used. Those of one message are linked. */
     private static final class Input {
         final int kind;
         String stream, id, model, said;
         long ts;
+        Input next;
 
         Input(int kind) {
             this.kind = kind;
         }
     }
 
-    /** Flat JSON of ASCII without escapes in one pass over its bytes; all else by Jackson. */
+    /**
+     * Flat JSON of ASCII without escapes, or an array of such, in one pass over its bytes; other JSON by Jackson;
+     * Arrow streams by Arrow.
+     */
     private static final class Reader implements Deserializer<Input> {
+        /** The first byte of an Arrow stream. */
+        private static final byte ARROW = -1;
+
+        private static final RootAllocator ALLOCATOR = new RootAllocator();
+
         private final int kind;
         private final Run run;
 
@@ -280,30 +296,74 @@ public final class Streams {
         @Override
         public Input deserialize(String topic, byte[] json) {
             if (run.began == 0) run.start();
+            int at = blanks(json, 0);
+            if (at < json.length && json[at] == '[') return array(json, at + 1);
+            if (at < json.length && json[at] == ARROW) return arrow(json);
             Input found = new Input(kind);
-            return plain(json, found) ? found : any(json);
+            return plain(json, at, found) >= 0 ? found : any(json);
         }
 
-        private static boolean plain(byte[] json, Input found) {
-            int at = blanks(json, 0);
-            if (at == json.length || json[at++] != '{') return false;
+        /** Where the object ends that begins there; below 0: Jackson should read it. */
+        private static int plain(byte[] json, int at, Input found) {
+            if (at >= json.length || json[at++] != '{') return -1;
             while (true) {
                 int name = blanks(json, at) + 1;
-                if (name > json.length || json[name - 1] != '"') return false;
+                if (name > json.length || json[name - 1] != '"') return -1;
                 int nameEnd = stringEnd(json, name);
-                if (nameEnd < 0) return false;
+                if (nameEnd < 0) return -1;
                 at = blanks(json, nameEnd + 1);
-                if (at == json.length || json[at] != ':') return false;
+                if (at == json.length || json[at] != ':') return -1;
                 int value = blanks(json, at + 1);
-                if (value == json.length) return false;
+                if (value == json.length) return -1;
                 boolean text = json[value] == '"';
                 int end = text ? stringEnd(json, ++value) : numberEnd(json, value);
-                if (end < 0 || !take(json, name, nameEnd, value, end, text, found)) return false;
+                if (end < 0 || !take(json, name, nameEnd, value, end, text, found)) return -1;
                 at = blanks(json, text ? end + 1 : end);
-                if (at == json.length) return false;
-                if (json[at] == '}') return found.stream != null && found.id != null;
-                if (json[at++] != ',') return false;
+                if (at == json.length) return -1;
+                if (json[at] == '}') return found.stream != null && found.id != null ? at + 1 : -1;
+                if (json[at++] != ',') return -1;
             }
+        }
+
+        private Input array(byte[] json, int at) {
+            Input first = new Input(kind), last = first;
+            while (true) {
+                int end = plain(json, blanks(json, at), last);
+                if (end < 0) return any(json);
+                at = blanks(json, end);
+                if (at < json.length && json[at] == ']') return first;
+                if (at == json.length || json[at++] != ',') return any(json);
+                last = last.next = new Input(kind);
+            }
+        }
+
+        private Input arrow(byte[] bytes) {
+            Input head = new Input(kind), last = head;
+            try (ArrowStreamReader reader = new ArrowStreamReader(new ByteArrayInputStream(bytes), ALLOCATOR)) {
+                VectorSchemaRoot root = reader.getVectorSchemaRoot();
+                while (reader.loadNextBatch()) {
+                    VarCharVector streams = (VarCharVector) root.getVector("stream");
+                    VarCharVector ids = (VarCharVector) root.getVector("instance_id");
+                    VarCharVector models = (VarCharVector) root.getVector("model");
+                    VarCharVector said = (VarCharVector) root.getVector(kind == LABEL ? "y_true" : "y_pred");
+                    BigIntVector times = (BigIntVector) root.getVector("ts");
+                    for (int row = 0; row < root.getRowCount(); row++) {
+                        last = last.next = new Input(kind);
+                        last.stream = text(streams, row);
+                        last.id = text(ids, row);
+                        if (models != null) last.model = text(models, row);
+                        if (said != null) last.said = text(said, row);
+                        last.ts = times.get(row);
+                    }
+                }
+            } catch (IOException error) {
+                return head;
+            }
+            return head.next == null ? head : head.next;
+        }
+
+        private static String text(VarCharVector column, int row) {
+            return new String(column.get(row), StandardCharsets.UTF_8);
         }
 
         /** Fields are told by their lengths and one letter. */
@@ -357,17 +417,24 @@ public final class Streams {
         }
 
         private Input any(byte[] json) {
-            Input found = new Input(kind);
+            Input head = new Input(kind), last = head;
             try {
                 JsonNode node = JSON.readTree(json);
-                found.id = node.path("instance_id").asText();
-                found.model = node.path("model").asText();
-                found.said = node.path(kind == LABEL ? "y_true" : "y_pred").asText();
-                found.ts = node.path("ts").asLong();
-                found.stream = node.path("stream").asText(null);
+                if (!node.isArray()) return of(node);
+                for (JsonNode element : node) last = last.next = of(element);
             } catch (IOException error) {
-                found.stream = null;
+                return head;
             }
+            return head.next == null ? head : head.next;
+        }
+
+        private Input of(JsonNode node) {
+            Input found = new Input(kind);
+            found.id = node.path("instance_id").asText();
+            found.model = node.path("model").asText();
+            found.said = node.path(kind == LABEL ? "y_true" : "y_pred").asText();
+            found.ts = node.path("ts").asLong();
+            found.stream = node.path("stream").asText(null);
             return found;
         }
     }
@@ -843,12 +910,13 @@ public final class Streams {
         public void process(Record<Object, Input> record) {
             now = record.timestamp() / Order.KINDS;
             if (now >= due) tick();
-            Input input = record.value();
-            if (input.stream != null) {
+            long count = 0;
+            for (Input input = record.value(); input != null; input = input.next, count++) {
+                if (input.stream == null) continue;
                 if (input.kind == PREDICTION) prediction(state.stream(input.stream), input);
                 else if (input.kind == LABEL) label(state.stream(input.stream), input);
             }
-            run.taken.incrementAndGet();
+            run.taken.addAndGet(count);
         }
 
         private void tick() {

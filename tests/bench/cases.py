@@ -20,6 +20,10 @@ SCORED: Final = "scored"
 #: Records at their own pace, in real time.
 QUIET: Final = "quiet"
 
+#: The easy case with many records in each message: JSON arrays, and Arrow streams.
+BATCHES: Final = "batches"
+ARROW: Final = "arrow"
+
 
 @dataclass(frozen=True)
 class Case:
@@ -83,8 +87,8 @@ CASES: Final[Mapping[str, Case]] = {
     "several": Case(StreamConfig(stages=("initial", "final", "bins"), bins=3), predictions=3),
     "period": Case(StreamConfig(period=_PERIOD)),
     "regression": Case(StreamConfig(task="regression"), numbers=True),
-    "batches": Case(batch=_BATCH),
-    "arrow": Case(batch=_BATCH, arrow=True),
+    BATCHES: Case(batch=_BATCH, peers=True),
+    ARROW: Case(batch=_BATCH, arrow=True, peers=True),
     "uncompared": Case(StreamConfig(compare="off"), models=5),
 }
 

@@ -21,7 +21,7 @@ from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, INPUT
 from rich.console import Console
 
 from tests.bench import contestants, goals, results
-from tests.bench.cases import CASES, PLAIN, QUIET, SCORED, UUID
+from tests.bench.cases import ARROW, BATCHES, CASES, PLAIN, QUIET, SCORED, UUID
 from tests.bench.contestants import CONTESTANTS, Contestant, Pace, Shown
 from tests.bench.messages import batched, generate, send_in_time, specs
 from tests.bench.messages import load as load_messages
@@ -32,7 +32,10 @@ from tests.bench.settings import EMIT_EVERY_MS
 #: Instances: with peers, enough that a worker on a quiet machine takes a snapshot of each shard meanwhile
 #: (the first 10 s after its start, the next one when the first is a twentieth of the time); in real time, two
 #: minutes.
-_INSTANCES: Final = {SCORED: 3_000_000, PLAIN: 10_000_000, UUID: 3_000_000, QUIET: 120_000}
+_INSTANCES: Final = {
+    SCORED: 3_000_000, PLAIN: 10_000_000, UUID: 3_000_000, BATCHES: 3_000_000, ARROW: 3_000_000,
+    QUIET: 120_000,
+}  # fmt: skip
 _ALONE: Final = 200_000
 
 #: Streams in real time.
@@ -91,7 +94,8 @@ def main(argv: list[str] | None = None) -> int:
         "--case", choices=list(CASES), default=SCORED,
         help=f"what records contain: {SCORED!r}, the default, as applications write them: UUIDs, spaces, "
         "probabilities, two segments, labels an hour late, a million predictions pending; "
-        f"{UUID!r}, the same without probabilities and segments; {PLAIN!r}, short records; {QUIET!r}, in "
+        f"{UUID!r}, the same without probabilities and segments; {PLAIN!r}, short records; {BATCHES!r}, "
+        f"1,000 of these in each message, as a JSON array; {ARROW!r}, as an Arrow stream; {QUIET!r}, in "
         "real time, for what an hour costs; with any other the worker takes part alone, with plain records "
         "and with these, and the ratio is between the two",
     )  # fmt: skip

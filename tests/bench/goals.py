@@ -92,6 +92,16 @@ def _contest(what: str, goals: tuple[float, float]) -> Callable[[Printed], Itera
     return read
 
 
+def _batches(printed: Printed) -> Iterator[Figure]:
+    results = {result["name"]: result for result in printed[0]["results"]}
+    for name, output, goal in (
+        ("prequential", "default", 1e6),
+        ("prequential-metrics", "metrics alone", 2e6),
+    ):
+        speed = results[name]["events_per_second"]
+        yield Figure(f"Arrow messages, {output}", speed, "events/s", goal, more_is_better=True)
+
+
 def _quiet(printed: Printed) -> Iterator[Figure]:
     results = {result["name"]: result for result in printed[0]["results"]}
     for name, output, goal in (
@@ -130,6 +140,7 @@ PARTS = {
     "plain-1000": Part(
         _contest_of("plain", 1_000, 3_000_000), _contest("1,000 streams, plain", (1.2, 1.2)), True
     ),
+    "batches": Part(_contest_of("arrow", 1, 3_000_000), _batches, True),
     "quiet": Part(("tests.bench.contest", "--case", "quiet", "--json"), _quiet, True),
     "latency": Part(("tests.bench.sizes", "--size", "streams-2000"), _latency, True),
 }

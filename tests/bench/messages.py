@@ -121,6 +121,8 @@ def generate(
 def batched(records: Iterable[Record], case: str) -> Iterator[Record]:
     """The messages of these records, in the case's form; a batch has the time of its last record.
 
+    Batches that aren't full have the time of the last record of all.
+
     >>> records = [Record(n, "labels", b"s", b'{"n":%d}' % n) for n in range(CASES["batches"].batch + 1)]
     >>> first, last = batched(records, "batches")
     >>> first.ts, first.records, first.value[:8], last
@@ -131,14 +133,17 @@ def batched(records: Iterable[Record], case: str) -> Iterator[Record]:
         yield from records
         return
     waiting: dict[tuple[str, bytes], list[Record]] = {}
+    newest = 0
     for record in records:
+        newest = record.ts
         batch = waiting.setdefault((record.kind, record.key), [])
         batch.append(record)
         if len(batch) == about.batch:
             yield _batch(batch, about)
             batch.clear()
-    rest = [_batch(batch, about) for batch in waiting.values() if batch]
-    yield from sorted(rest, key=lambda message: message.ts)
+    for batch in waiting.values():
+        if batch:
+            yield _batch(batch, about)._replace(ts=newest)
 
 
 def _batch(records: Sequence[Record], about: Case) -> Record:

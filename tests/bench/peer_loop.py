@@ -13,14 +13,16 @@ import gc
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
+import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from tests.bench import figures
-from tests.bench.cases import PEERS
+from tests.bench.cases import CASES, PEERS
 from tests.bench.figures import Kind
 from tests.bench.peer import Peer
 from tests.bench.settings import (
@@ -34,9 +36,9 @@ from tests.bench.settings import (
     WINDOW,
 )
 
-#: Records fetched from librdkafka at once: the cost per call is then nothing, and a batch is done
-#: in some tens of ms.
-BATCH: Final = 10_000
+#: Records fetched from librdkafka at once: the cost per call is then nothing, and they are done in some tens
+#: of ms.
+MOST: Final = 10_000
 
 #: Seconds that a look at a topic waits for records.
 _WAIT: Final = 0.02
@@ -72,6 +74,13 @@ class Label(msgspec.Struct, gc=False):
     instance_id: str
     y_true: str
     ts: int
+
+
+class Batch(msgspec.Struct, gc=False):
+    """The records of a message with several, at the time of the message."""
+
+    ts: int
+    records: list[Any]
 
 
 class Counts:
@@ -245,10 +254,22 @@ class Shard:
                 ready += buffer[:end]
                 del buffer[:end]
         ready.sort(key=_time)
+        start = 0
+        while start < len(ready):
+            if ready[start].ts >= self.due:
+                self.tick(ready[start].ts)
+            stop = bisect_left(ready, self.due, start, key=_time)
+            if type(ready[start]) is Batch:
+                for batch in ready[start:stop]:
+                    self.take(batch.records)
+            else:
+                self.take(ready[start:stop])
+            start = stop
+
+    def take(self, records: list[Any]) -> None:
+        """Process records, in order."""
         streams = self.streams
-        for record in ready:
-            if record.ts >= self.due:
-                self.tick(record.ts)
+        for record in records:
             stream = streams.get(record.stream)
             if stream is None:
                 streams[record.stream] = stream = Stream(record.stream, self)
@@ -276,12 +297,27 @@ class Shard:
         model.published = True
 
 
+def rows(record: type[Any], stream: bytes) -> list[Any]:
+    """The records of an Arrow IPC stream."""
+    with pa.ipc.open_stream(stream) as batches:
+        table = batches.read_all()
+    return list(map(record, *(table[name].to_pylist() for name in record.__struct_fields__)))
+
+
 class Topic:
     """One input, read by a consumer of its own: so each can be read as far as it is needed."""
 
     def __init__(self, peer: Peer, kind: int, record: type, shards: list[Shard]) -> None:
         self.kind, self.shards = kind, shards
+        about = CASES[peer.case]
         self.decode = msgspec.json.Decoder(record).decode
+        #: The records of a message with several; None: each message is one.
+        self.decode_batch: Callable[[bytes], list[Any]] | None = None
+        if about.arrow:
+            self.decode_batch = partial(rows, record)
+        elif about.batch > 1:
+            self.decode_batch = msgspec.json.Decoder(list[record]).decode  # type: ignore[valid-type]
+        self.most = max(1, MOST // about.batch)
         own = {
             "bootstrap.servers": peer.bootstrap_servers,
             "group.id": peer.group,
@@ -302,15 +338,19 @@ class Topic:
 
         A partition at its end holds nothing back.
         """
-        kind, decode = self.kind, self.decode
+        kind, decode, decode_batch = self.kind, self.decode, self.decode_batch
         buffers = [shard.buffers[kind] for shard in self.shards]
         before = list(map(len, buffers))
-        records = self.consumer.consume(BATCH, wait)
-        ended = 0
-        for message in records:
+        messages = self.consumer.consume(self.most, wait)
+        ended = count = 0
+        for message in messages:
             error = message.error()
-            if error is None:
+            if error is None and decode_batch is None:
                 buffers[message.partition()].append(decode(message.value()))
+            elif error is None:
+                batch = Batch(message.timestamp()[1], decode_batch(message.value()))
+                buffers[message.partition()].append(batch)
+                count += len(batch.records)
             elif error.code() == KafkaError._PARTITION_EOF:
                 ended += 1
             else:
@@ -319,8 +359,8 @@ class Topic:
             if len(buffer) > length:
                 shard.frontiers[kind] = buffer[-1].ts
         if ended:
-            self.note_ends(records)
-        return len(records) - ended
+            self.note_ends(messages)
+        return count if decode_batch is not None else len(messages) - ended
 
     def note_ends(self, records: Iterable[Any]) -> None:
         """Partitions whose newest entry is their end."""

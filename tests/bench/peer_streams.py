@@ -19,7 +19,7 @@ from typing import Final
 
 from prequential.configuration.settings.model import WorkerConfig
 
-from tests.bench.cases import PEERS, QUIET
+from tests.bench.cases import CASES, PEERS, QUIET
 from tests.bench.peer import Peer
 from tests.bench.settings import EMIT_EVERY_MS, EMIT_OUTCOMES, FADING, HORIZON_MS, SETTLE_MS, WINDOW
 from tests.kafka_jars import KAFKA, Unavailable, fetched_jars, java_program
@@ -31,15 +31,21 @@ _ARTIFACTS: Final = (
     ("org.apache.kafka", "kafka-streams", KAFKA),
     ("com.fasterxml.jackson.core", "jackson-databind", "2.19.0"),
     ("org.slf4j", "slf4j-simple", "1.7.36"),
+    ("org.apache.arrow", "arrow-vector", "18.3.0"),
+    ("org.apache.arrow", "arrow-memory-unsafe", "18.3.0"),
 )
 
-#: State is on the heap: millions of instances, and those of the run before until they are collected.
-_JVM: Final = ("-Xms1g", "-Xmx4g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+#: State is on the heap: millions of instances, and those of the run before until they are collected. Arrow
+#: needs access to Java's buffers.
+_JVM: Final = (
+    "-Xms1g", "-Xmx4g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+)  # fmt: skip
 
 
 def classpath() -> str:
     """Kafka Streams' jars and the compiled peer. Raises Unavailable where they can't be had."""
-    jars = fetched_jars(f"kafka-streams-{KAFKA}", _ARTIFACTS)
+    jars = fetched_jars(f"kafka-streams-{KAFKA}-arrow", _ARTIFACTS)
     java = Path(java_program())
     compiler = shutil.which("javac", path=str(java.parent)) or shutil.which("javac")
     if compiler is None:
@@ -64,7 +70,7 @@ def run(peer: Peer) -> None:
         "records": peer.records, "case": peer.case, "runs": 1 if peer.case == QUIET else 2,
         "commit-every": WorkerConfig().commit_every, "emit-outcomes": EMIT_OUTCOMES,
         "emit-every": EMIT_EVERY_MS, "window": WINDOW, "fading": FADING, "horizon": HORIZON_MS,
-        "settle": SETTLE_MS,
+        "settle": SETTLE_MS, "batch": CASES[peer.case].batch,
     }  # fmt: skip
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     peer.create_topics(peer.output, f"{peer.output}-cold")

@@ -37,13 +37,15 @@ def test_figures_of_each_output() -> None:
         "curve": [{"us": 1.5}, {"us": 6.0}], "python": steps,
         "latency": [{"p99_s": 0.5}],
     }  # fmt: skip
-    printed |= {name: [{"results": speeds}] for name in ("scored", "plain-1", "plain-1000", "quiet")}
+    printed |= {
+        name: [{"results": speeds}] for name in ("scored", "plain-1", "plain-1000", "batches", "quiet")
+    }
     parts = goals.PARTS.items()
     values = {name: [figure.value for figure in part.read(printed[name])] for name, part in parts}
     assert values == {
         "many-streams": [2.0, 5.0, 4.0, 30.0, 200.0], "one-stream": [2.0, 1.5], "messages": [4.0, 10.0],
         "curve": [4.0], "python": [31.0], "scored": [1.4, 1.5, 2_100.0], "plain-1": [1.4, 1.5],
-        "plain-1000": [1.4, 1.5], "quiet": [10.0, 10.0], "latency": [0.5],
+        "plain-1000": [1.4, 1.5], "batches": [300.0, 280.0], "quiet": [10.0, 10.0], "latency": [0.5],
     }  # fmt: skip
 
 

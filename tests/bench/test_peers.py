@@ -19,8 +19,8 @@ from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import INPUTS, METRICS
 
 from tests.bench import figures, peer_streams
-from tests.bench.cases import CASES, PEERS, PLAIN, QUIET, SCORED, UUID
-from tests.bench.messages import GAP_MS, START_MS, Record, generate, load, specs
+from tests.bench.cases import ARROW, BATCHES, CASES, PEERS, PLAIN, QUIET, SCORED, UUID
+from tests.bench.messages import GAP_MS, START_MS, Record, batched, generate, load, specs
 from tests.bench.published import Published, difference, published
 from tests.brokers import SHORT_LIVED
 from tests.nightly import scaled
@@ -111,7 +111,8 @@ def loaded(kafka: Any, request: pytest.FixtureRequest) -> tuple[str, KafkaConfig
     cluster = KafkaConfig(kafka.bootstrap_servers, prefix=f"{uuid4().hex[:8]}.")
     create(cluster, specs(cluster))
     records = list(generate(**SIZE, case=case))
-    load(cluster.bootstrap_servers, {kind: cluster.topic(kind) for kind in INPUTS}, records)
+    topics = {kind: cluster.topic(kind) for kind in INPUTS}
+    load(cluster.bootstrap_servers, topics, batched(records, case))
     return case, cluster, records
 
 
@@ -124,12 +125,13 @@ def by_worker(loaded: tuple[str, KafkaConfig, list[Record]]) -> Published:
     return published(cluster, cluster.topic(METRICS))
 
 
-#: The hard case, in which time makes messages due as well as numbers of outcomes; at night also the easy one.
-BOTH = [SCORED, pytest.param(PLAIN, marks=pytest.mark.nightly)]
+#: The hard case, in which time makes messages due as well as numbers of outcomes; batches; at night also the
+#: easy one.
+COMPARED = [SCORED, BATCHES, ARROW, pytest.param(PLAIN, marks=pytest.mark.nightly)]
 
 
 @pytest.mark.bench
-@pytest.mark.parametrize("loaded", BOTH, indirect=True, scope="module")
+@pytest.mark.parametrize("loaded", COMPARED, indirect=True, scope="module")
 @pytest.mark.parametrize("peer", ["loop", pytest.param("streams", marks=pytest.mark.nightly)])
 def test_a_peer_publishes_what_the_worker_publishes(
     peer: str, loaded: tuple[str, KafkaConfig, list[Record]], by_worker: Published
