@@ -338,8 +338,18 @@ def _wider(column: Any, rows: int) -> Any:
     if rows <= present:
         return column
     wider = np.zeros((capacity_for(rows, present), *column.shape[1:]), column.dtype)
-    wider[:present] = column
+    if column.nbytes and column.flags.c_contiguous:
+        # As bytes: numpy copies records field by field, which takes eight times as long.
+        _bytes_of(wider)[: column.nbytes] = _bytes_of(column)
+    else:
+        wider[:present] = column
     return wider.view(type(column))
+
+
+def _bytes_of(column: Any) -> Bytes:
+    """The memory of a contiguous column."""
+    memory: Bytes = column.view(np.ndarray).reshape(-1).view(np.uint8)
+    return memory
 
 
 def copy_of_rows(table: Table, rows: Ints | slice, *unread: str) -> Table:
