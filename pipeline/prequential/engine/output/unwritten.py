@@ -72,12 +72,12 @@ class Unwritten(NamedTuple):
     """A message that is written later."""
 
     stream: str
-    index: int
-    written: list[Encoded]  # where it is once it is written
+    place: int
+    written: list[Encoded]  # where it is, at this place, once it is written
 
     def encoded(self) -> Encoded:
         """The message; call it after its reporter's `write`."""
-        return self.written[self.index]
+        return self.written[self.place]
 
 
 class UnwrittenMessages(Generic[Read]):
@@ -98,7 +98,7 @@ class UnwrittenMessages(Generic[Read]):
         self.readings.append(reading)
         first, written = self._count, self._written
         self._count += len(streams)
-        return [Unwritten(stream, index, written) for index, stream in enumerate(streams, first)]
+        return [Unwritten(stream, place, written) for place, stream in enumerate(streams, first)]
 
     def take(self, written: list[Encoded]) -> None:
         """Take over the written messages of all readings, in order."""
