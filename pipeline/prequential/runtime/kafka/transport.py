@@ -106,7 +106,8 @@ class BatchConsumer(Consumer):
             die("fetching", error)
             raise
         if not fetched:
-            self._beside = False
+            # In a backlog the shards may have enough for now: the next fetch is as large as the one before.
+            self._beside = self._had_many and self._pause < _LONGEST_PAUSE_SECONDS
             await asyncio.sleep(self._pause)
             self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
             return
