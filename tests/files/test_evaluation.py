@@ -874,6 +874,17 @@ class TestClassesThatNeverMeet:
         map_of_labels = {1: f"'0.1': '{digits}'", -1: f"'{digits}': '0.1'"}[order]
         assert f"map: {{{map_of_labels}" in finding.sentence
 
+    @pytest.mark.parametrize("text", ["nan", "NaN", "None", "null", "", " ", "<NA>", "NaT", "N/A"])
+    @pytest.mark.parametrize("side", ["labels", "predictions"])
+    def test_texts_for_absent_values(self, text: str, side: str) -> None:
+        """Only where one side has them: if both have, it is a class."""
+        written, right = ["a", "b", "a", text] * 10, ["a", "b", "a", "b"] * 10
+        columns = (right, written) if side == "labels" else (written, right)
+        [finding] = evaluate(*columns).summary.findings
+        assert (finding.code, finding.sentence.split()[0]) == ("absent", side)
+        assert repr(text) in finding.sentence
+        assert evaluate(written, [*written[1:], "a"]).summary.findings == []
+
     def test_not_where_a_class_is_rare(self) -> None:
         found = evaluate(["a", "b", "a"] * 20, ["a", "c", "b"] * 20)
         assert found.summary.findings == []
@@ -893,6 +904,24 @@ class TestWhatHasNoColumns:
     def test_it_is_the_one_column(self, form: str) -> None:
         predicted, known = map(VALUES[form], ([1, 1] * 10, [1, 0] * 10))
         assert evaluate(predicted, known, estimators=["all"]).measures("accuracy") == {"model": 0.5}
+
+    @pytest.mark.parametrize(
+        "column",
+        [
+            {"instance_id": [(1 << 100) + n for n in range(20)]},
+            {"unused": pd.arrays.SparseArray([0] * 20)},
+            {"unused": [1j] * 20},
+        ],
+    )
+    def test_columns_that_arrow_has_no_type_for(self, column: dict[str, Any]) -> None:
+        classes = ["a", "b"] * 10
+        frame = pd.DataFrame({"y_pred": classes, "y_true": classes, **column})
+        assert evaluate(frame, estimators=["all"]).measures("accuracy") == {"model": 1.0}
+
+    def test_an_id_of_128_bits_in_polars(self) -> None:
+        ids = pl.Series([(1 << 100) + n for n in range(20)], dtype=pl.Int128)
+        frame = pl.DataFrame({"instance_id": ids, "y_pred": ["a", "b"] * 10, "y_true": ["a"] * 20})
+        assert evaluate(frame, estimators=["all"]).measures("accuracy") == {"model": 0.5}
 
     def test_a_lazy_frame_is_collected(self) -> None:
         table = pl.LazyFrame({"y_pred": ["a"] * 10, "y_true": ["a"] * 10})

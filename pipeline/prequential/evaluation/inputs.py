@@ -176,7 +176,12 @@ def rows_of(name: str, table: Any, *, with_shares: bool = False) -> RowFile:
             reader = arrow.of_pandas if _is_pandas(table) else arrow.of_object
             return reader(name, table)  # type: ignore[no-any-return]
         except (ValueError, TypeError, ArithmeticError, NotImplementedError) as error:  # Arrow's own
-            raise TypeError(f"{name} can't be read: {_why_not_arrow(table, error)}") from error
+            why = _why_no_table(table)
+            if why is None and _is_pandas(table):  # such as integers of 128 bits
+                return DictRows(name, rows_of_pandas(table))
+            if why is None and _is(table, "polars", "DataFrame"):
+                return DictRows(name, table.to_dicts())
+            raise TypeError(f"{name} can't be read: {why or ' '.join(str(error).split())}") from error
     if isinstance(table, Mapping):
         return DictRows(name, _transposed(name, table))
     if isinstance(table, Iterable):
@@ -248,8 +253,8 @@ def _is(value: Any, package: str, name: str) -> bool:
     )
 
 
-def _why_not_arrow(table: Any, error: Exception) -> str:
-    """Return the reason in one sentence; it names the column if that has values of several types."""
+def _why_no_table(table: Any) -> str | None:
+    """Return why the columns of a pandas frame have no types or names; None if they have."""
     for column in getattr(table, "columns", ()) if _is_pandas(table) else ():
         values = table[column]
         if not _is(values, "pandas", "Series"):
@@ -257,7 +262,7 @@ def _why_not_arrow(table: Any, error: Exception) -> str:
         kinds = sorted({type(value).__name__ for value in values.dropna()})
         if str(values.dtype) == "object" and len(kinds) > 1:
             return f"column {column!r} has values of several types ({', '.join(kinds)}): expected one type"
-    return " ".join(str(error).split())
+    return None
 
 
 def _transposed(name: str, columns: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -26,6 +26,9 @@ _MEANINGS = {
 #: A whole number as programs write it that have it as a float.
 _WHOLE = re.compile(r"([+-]?\d+)\.0*")
 
+#: What programs write for an absent value: Python, numpy, pandas, R, SQL and spreadsheets.
+_FOR_ABSENT = {"", "nan", "none", "null", "nil", "na", "n/a", "#n/a", "<na>", "nat", "(null)"}
+
 #: A number with more digits after the point than one of 16 bits needs.
 _DECIMAL = re.compile(r"[+-]?\d{1,38}\.\d{5,}")
 
@@ -70,6 +73,7 @@ def class_findings(
         elif parts[0].task != "regression":
             yield from _probabilities(name, parts, least)
             yield from _forms(name, parts, least)
+            yield from _absent(name, parts, least)
             yield from _configured(name, parts, least)
     yield from _dropped(reasons)
 
@@ -282,6 +286,33 @@ def _sides_of_forms(pair: tuple[str, str], parts: Sequence[StreamFacts]) -> str:
     if sides[0] == sides[1]:
         return f" (both in {sides[0]})"
     return f" (the first in {sides[0]}, the second in {sides[1]})"
+
+
+# ---- texts for an absent value
+
+
+def _absent(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator[Finding]:
+    """Yield classes that only predictions or only labels have, and that programs write for absent values."""
+    sides = {
+        "predictions": {class_name for part in parts for class_name in part.predicted},
+        "labels": {class_name for part in parts for class_name in part.labelled},
+    }
+    records = [sum(part.records[kind] for part in parts) for kind in (PREDICTIONS, LABELS)]
+    if not all(sides.values()) or min(records) < max(least, LEAST_RECORDS):
+        return
+    for side, other in (("labels", "predictions"), ("predictions", "labels")):
+        absent = sorted(filter(_is_for_absent, sides[side] - sides[other]))
+        if absent:
+            yield Finding(
+                "absent", name,
+                f"{side} have {quoted(absent)} as a class, which {other} don't have and programs write for "
+                f"absent values: leave out such {side}, or write null where they are written",
+                side,
+            )  # fmt: skip
+
+
+def _is_for_absent(class_name: str) -> bool:
+    return canonical(class_name) in _FOR_ABSENT
 
 
 # ---- probabilities
