@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from prequential.cli.main import main
 from prequential.cli.produce import _key
+from prequential.evaluation import evaluate
 
 COUNT = 60
 
@@ -58,6 +63,56 @@ def test_a_line_of_several_records_counts_as_their_lines(tmp_path: Path) -> None
         (0, 5, bad[5]), (2, 2, bad[22]), (8, None, "[1]")
     }  # fmt: skip
     assert sorted(one["error"] for one in letters) == sorted(one["error"] for one in single_letters)
+
+
+#: Forms of a file with many records.
+FORMS: dict[str, Callable[[list[dict[str, Any]]], str]] = {
+    "lines": lambda rows: "".join(json.dumps(row) + "\n" for row in rows),
+    "one line": json.dumps,
+    "indented": lambda rows: "\ufeff" + json.dumps(rows, indent=1) + "\n\n",
+    "a row per line": lambda rows: "[\r\n" + ",\r\n".join(map(json.dumps, rows)) + "\r\n]",
+    "arrays per line": lambda rows: "\n".join(json.dumps(rows[n : n + 9]) for n in range(0, len(rows), 9)),
+    "lines, then an array": lambda rows: f"{json.dumps(rows[0])}\n{json.dumps(rows[1:])}",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("names", ["full", "default"])
+def test_files_of_arrays(
+    form: str, names: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As files, in gzip, and from standard input, for `evaluate` and a replay.
+
+    `default`: without names of stream and model. A text of each record makes an array longer than a record
+    may be.
+    """
+    given = {"stream": "s", "model": "m"} if names == "full" else {}
+    padding = {"note": "x" * (20_000 if form != "lines, then an array" else 200)}
+    rows = [
+        {**given, "instance_id": n, "y_pred": "ab"[n % 2], "y_true": "a", "ts": n, **padding}
+        for n in range(80)
+    ]
+    plain, packed = tmp_path / "rows.json", tmp_path / "rows.json.gz"
+    plain.write_text(FORMS[form](rows), "utf-8")
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    for path in (str(plain), str(packed)):
+        accuracy = evaluate(path, path, estimators=["all"]).measures("accuracy")
+        assert accuracy == {given.get("model", "model"): 0.5}
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(plain.read_bytes())))
+    files = ["--predictions", "-", "--labels", str(packed), "--metrics-out", str(tmp_path / "metrics")]
+    assert main(["replay", *files]) == 0
+    assert "read: 80 predictions, 80 labels; used: 160" in capsys.readouterr().err
+
+
+def test_places_in_files_of_arrays(tmp_path: Path) -> None:
+    """Rows, which aren't lines, count from 0."""
+    rows = [{"instance_id": n, "y_pred": "a", "y_true": "a"} for n in range(20)]
+    del rows[7]["instance_id"]
+    path = tmp_path / "rows.json"
+    for form, place in (("lines", 8), ("indented", 7), ("lines, then an array", 7)):
+        path.write_text(FORMS[form](rows), "utf-8")
+        letters = evaluate(str(path), str(path), estimators=["all"]).dead_letters
+        assert {letter["number"] for letter in letters} == {place - (form == "lines")}
 
 
 def test_the_key_of_a_line() -> None:

@@ -30,7 +30,8 @@ from prequential.mapping.model import (
 )
 from prequential.mapping.parsing import same_names
 from prequential.mapping.units import TimeColumn, time_names
-from prequential.offline.replay.sources import Located, Source, cut_lines, lines_of, read_lines
+from prequential.offline.replay.array_files import is_array, record_lines, single_records
+from prequential.offline.replay.sources import Located, Source, cut_lines
 from prequential.offline.tables.inner import check_columns
 from prequential.offline.tables.rows import Progress, RowFile
 from prequential.offline.tables.source import TableSource
@@ -120,7 +121,7 @@ def _read_once(path: str) -> bytes | None:
 def _read_whole(stream: IO[bytes]) -> bytes:
     """Return all bytes; lines of text are cut at the largest size of a record, to bound the memory."""
     head = stream.read(_MARK)
-    if head.startswith((_GZIP, _PARQUET, _ARROW, _ARROW_STREAM)):
+    if head.startswith((_GZIP, _PARQUET, _ARROW, _ARROW_STREAM)) or is_array(head):
         return head + stream.read()
     return head + b"".join(cut_lines(stream))
 
@@ -161,11 +162,12 @@ def open_rows(stored: Stored, form: str | None) -> RowFile:
     form = form or actual
     if form in FORMATS_WITH_PARTS:
         return JsonFile(stored.name, stored.open, stored.position)
+    if form == "jsonl" and actual in ("csv", "jsonl"):
+        return JsonFile(stored.name, stored.open, stored.position, is_array=is_array(stored.head))
     if form not in FORMATS:
         raise Fault(f"{form!r} is no format of tables: expected one of {', '.join(FORMATS)}")
-    text = {"csv": CsvFile, "jsonl": JsonFile}
-    if form in text and actual in text:
-        return text[form](stored.name, stored.open, stored.position)
+    if form == "csv" and actual in ("csv", "jsonl"):
+        return CsvFile(stored.name, stored.open, stored.position)
     if form != actual:
         raise UsageError(f"{stored.name!r} is {actual}: expected {form}, as configured")
     arrow = needs_pyarrow(f"{stored.name!r} is {form}")
@@ -232,7 +234,8 @@ def _has(stored: Stored, kind: int, defaults: Mapping[str, Field]) -> bool:
     needed = {name for name in defaults if name in REQUIRED[kind]}
     try:
         with stored.open() as stream:
-            line = next(iter(lines_of(stream)), b"")
+            line = next(iter(record_lines(stream)), b"")
+        line = next(iter(single_records([line])))
         return needed <= msgspec.json.decode(line, type=dict[str, msgspec.Raw]).keys()
     except (msgspec.DecodeError, OSError, EOFError, zlib.error):
         return True
@@ -298,7 +301,7 @@ def in_order(sources: Mapping[int, Located], *, by_row: bool = False) -> list[Lo
 def _lines(kind: int, stored: Stored, parser: Parser) -> Source:
     try:
         with stored.open() as stream:
-            return Source(kind, read_lines(stream), stored.name, parser.parse)
+            return Source(kind, list(record_lines(stream)), stored.name, parser.parse)
     except (OSError, EOFError, zlib.error) as error:
         raise WorkError(f"can't read {stored.name!r}: {error}") from error
 

@@ -16,7 +16,7 @@ from typing import IO, Any
 import msgspec
 from prequential.mapping.evaluations import read_json
 from prequential.mapping.model import Path
-from prequential.offline.replay.sources import lines_of
+from prequential.offline.replay.array_files import record_lines, single_records
 from prequential.offline.tables.rows import BATCH, FileRows, ObjectRows, Progress, RowFile, TakeRows
 from prequential.topics.decoding import decode_objects
 from prequential.topics.errors import UsageError, WorkError
@@ -288,10 +288,19 @@ def _decoded(lines: Sequence[bytes]) -> tuple[list[Any], dict[int, str]]:
 
 
 class JsonFile(TextFile):
-    """A file of JSON lines. Lines are objects; for `of_any_json`, they may also be arrays."""
+    """A file of JSON lines. Lines are objects, or arrays of these; for `of_any_json`, they may be any JSON.
 
-    unit = "line"
+    `is_array`: the file begins with an array, so its rows aren't its lines.
+    """
+
     _any_json = False
+
+    def __init__(
+        self, name: str, open_file: Callable[[], IO[bytes]], position: Callable[[IO[bytes]], float | None], *,
+        is_array: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(name, open_file, position)
+        self.unit = "row" if is_array else "line"
 
     def of_any_json(self) -> JsonFile:
         """Return the same file, whose lines may be any JSON."""
@@ -315,7 +324,13 @@ class JsonFile(TextFile):
 
     def _lines(self, stream: IO[bytes]) -> Iterator[bytes]:
         try:
-            for line in lines_of(stream):
-                yield line.rstrip(b"\r\n")
+            for line in record_lines(stream):
+                if self._any_json or line.startswith(b"{"):
+                    yield line
+                    continue
+                records = single_records([line])
+                if len(records) > 1:
+                    self.unit = "row"
+                yield from records
         except (OSError, EOFError, zlib.error) as error:
             raise WorkError(f"can't read {self.name!r}: {error}") from error
