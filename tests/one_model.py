@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from prequential.engine.compiled.kernel import Ints32
+from prequential.engine.delay import records
 from prequential.engine.delay.calibrating import PeriodEstimates
 from prequential.engine.delay.due_periods import PeriodState, due_of
 from prequential.engine.delay.expected import ExpectedTables
@@ -33,3 +36,17 @@ def due(
     whose, clocks = np.array([[model], [clock]], dtype=np.int64)
     shares = np.array([np.nan if expected is None else expected])
     return due_of(tables, whose, clocks, shares, all_news=all_news)[0]
+
+
+class Grade(NamedTuple):
+    """Half the width of an estimate's interval, and its record; None: too few final periods."""
+
+    half: float
+    record: records.MaturityRecord | None
+
+
+def graded(table: records.MaturityRecords, row: int, stage: int, scale: float) -> Grade:
+    """The interval of one estimate, and the record that it is based on."""
+    rows, stages = np.array([row]), np.array([stage])
+    grades = records.graded(table, rows, stages, np.array([scale]), np.zeros(1, dtype=np.bool_))
+    return Grade(float(grades.halves[0]), grades.records[0] if grades.is_based[0] else None)

@@ -16,7 +16,7 @@ from prequential.configuration.settings.streams import Objective
 from prequential.engine.compiled.pool import find
 from prequential.engine.delay.calibrating import EXPECTED, SCALE, WAITING
 from prequential.engine.delay.expected import open_rows
-from prequential.engine.delay.records import BEFORE_END, graded, maturity_of
+from prequential.engine.delay.records import BEFORE_END, maturity_of
 from prequential.engine.expectations import miss
 from prequential.engine.measures.registry import INDEX, MEASURES
 from prequential.offline.replay.summary import Account
@@ -27,7 +27,7 @@ from prequential.topics.outputs import Metrics
 from prequential.views.wording.expected import period_in_words
 from test_between_lives import Lives
 
-from tests.one_model import look
+from tests.one_model import graded, look
 
 PERIOD = {"period": 1_000, "emit_every": 500, "label_horizon": 2_800, "emit_outcomes": None}
 

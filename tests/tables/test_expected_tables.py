@@ -11,19 +11,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from prequential.engine.delay import calibrating, records
 from prequential.engine.delay import expected as engine
-from prequential.engine.delay import records
 from prequential.engine.delay.calendars import PeriodSettings
 from prequential.engine.delay.calibrating import PeriodEstimates
 from prequential.engine.delay.expected import ExpectedTables, open_rows
 from prequential.engine.delay.expecting import look_together
 from prequential.engine.delay.following import update
+from prequential.engine.measures.registry import INDEX, OF_RANKS
+from prequential.engine.output.intervals import scales_of
 from prequential.engine.output.pending_estimates import all_waiting
 from prequential.engine.tables.logs import EXPIRED, LATE, MET, REVISED, WAITS, Events, new_events
 from prequential.engine.tables.outcomes import SCORED
 from test_coverage import assert_same, digest_of
 
-from tests.one_model import look, waiting_of
+from tests.one_model import graded, look, waiting_of
 
 WIDTH, HORIZON = 1_000, 7_000
 
@@ -608,7 +610,7 @@ def test_a_record_is_that_of_the_last_fifty() -> None:
     level, ratios, covered, errors = 0.9, [], [], []
     for i in range(90):
         scale, estimate, final = 0.5 + rng.random(), rng.random(), rng.random()
-        half, record = records.graded(table, 0, 0, scale)
+        half, record = graded(table, 0, 0, scale)
         if i < 20:
             assert record is None
             assert half == 1.645 * 1.3 * scale
@@ -629,8 +631,8 @@ def test_a_record_is_that_of_the_last_fifty() -> None:
         ratios.append(errors[-1] / scale)
         covered.append(errors[-1] <= half)
         level = min(1, max(0.85, level + 0.05 * (0.9 - covered[-1])))
-    assert not math.isfinite(records.graded(table, 0, 0, 1.0).record.labelled_so_far)  # type: ignore[union-attr]
-    assert records.graded(table, 0, 1, 1.0).record is None
+    assert not math.isfinite(graded(table, 0, 0, 1.0).record.labelled_so_far)  # type: ignore[union-attr]
+    assert graded(table, 0, 1, 1.0).record is None
 
 
 def test_what_four_bytes_dont_hold_is_not_graded_and_scores_stay_finite() -> None:
@@ -644,11 +646,59 @@ def test_what_four_bytes_dont_hold_is_not_graded_and_scores_stay_finite() -> Non
             records.grade(table, 0, said.what[0], -1e300)
     assert table.finals[0].tolist() == [0, records.LEAST, *[0] * (records.STAGES - 2)]
     assert np.isfinite(table.scores).all()
-    half, record = records.graded(table, 0, 1, 1.0)
+    half, record = graded(table, 0, 1, 1.0)
     assert record is not None
     assert math.isfinite(half)
     assert record.mean_error == record.last_final == 1e300
     assert math.isnan(record.labelled_so_far)  # it couldn't be kept
+
+
+def test_the_latest_maturity_with_enough_finals_gives_the_interval() -> None:
+    """Of many values at once as of each alone; periods that haven't ended give none."""
+    rng, rows = np.random.default_rng(7), 30
+    table = records.new_records(rows)
+    records.begin(table, np.arange(rows))
+    table.finals[:] = rng.integers(0, 60, table.finals.shape) * (rng.random(table.finals.shape) < 0.5)
+    table.scores[:] = rng.random(table.scores.shape)
+    stages, scales = rng.integers(0, records.STAGES, rows), rng.random(rows)
+    halves = records.latest_halves(table, np.arange(rows), stages, scales, np.zeros(rows, dtype=np.bool_))
+    for row, (stage, scale) in enumerate(zip(stages.tolist(), scales.tolist())):
+        own = [graded(table, row, stage, scale) for stage in range(records.BEFORE_END, stage + 1)]
+        based = [grade.half for grade in own if grade.record is not None]
+        assert (halves[row] == based[-1]) if based else math.isnan(halves[row])
+    assert {math.isnan(half) for half in halves.tolist()} == {False, True}
+    lacking = records.graded(table, np.arange(rows), stages, scales, np.ones(rows, dtype=np.bool_))
+    assert (lacking.halves >= 1.645 * 1.3 * scales * (1 - 1e-12)).all()
+
+
+def test_scales_of_many_values_are_those_of_each() -> None:
+    """The formula of each kind of measure, for values that are mixed."""
+    rng, names = np.random.default_rng(8), ["accuracy", "prevalence", "auc", "log_loss", "cost", "f1"]
+    for _ in range(50):
+        measures = rng.integers(0, len(names), 40)
+        summaries = np.abs(rng.normal(size=(40, calibrating.COLUMNS))) + 1e-9
+        values, left = rng.random(40), rng.random(40) * (rng.random(40) < 0.5)
+        columns = np.array([INDEX[names[measure]] for measure in measures.tolist()])
+        scales = scales_of(columns, values, summaries, left)
+        for i, measure in enumerate(measures.tolist()):
+            own = scale_of(names[measure], float(values[i]), summaries[i].tolist(), float(left[i]))
+            assert scales[i] == own
+
+
+def scale_of(name: str, value: float, summary: list[float], left: float) -> float:
+    """The scale of one value."""
+    if name in OF_RANKS:
+        count = max(1.0, summary[calibrating.RARER])
+        unknown = 1.0 - (1.0 - left) * (1.0 - summary[calibrating.RARER_COMING] / count)
+        return math.sqrt(value * (1.0 - value) * max(0.0, unknown) / count + 1e-3**2)
+    n = summary[calibrating.EXPECTED]
+    if name in ("log_loss", "cost"):
+        unknown = 1.0 - (1.0 - left) * summary[calibrating.LABELLED] / n
+        return abs(value) * (1e-3 + max(0.0, unknown)) + 1e-3**4
+    scale = summary[calibrating.SCALE]
+    if name == "prevalence":
+        scale = max(scale, summary[calibrating.SCALE_OF_LABELS])
+    return math.sqrt(scale * scale + 0.25 * left / n)
 
 
 @pytest.mark.parametrize("sampled", [False, True])

@@ -17,7 +17,7 @@ from prequential.engine.delay.following import update
 from prequential.engine.tables.logs import MET, REVISED, Events
 from prequential.engine.tables.outcomes import WEIGHTED
 
-from tests.one_model import look
+from tests.one_model import graded, look
 
 
 def sampled_events(seed: int, rows: int, classes: int) -> tuple[Events, list[int]]:
@@ -224,9 +224,9 @@ def test_a_final_that_is_an_estimate_is_known_to_be_off_by_chance() -> None:
         final = truth + rng.gauss(0, 3)
         said.what[0] = math.nan
         # What is said is off by 1, and has seen none of the labels that make the final value.
-        half = records.graded(table, 0, 0, 1.0).half
+        half = graded(table, 0, 0, 1.0).half
         records.say(said, 0, 0, 0.0, 1.0, half, math.nan, math.nan, 0.0)
         records.grade(table, 0, said.what[0], final, 9.0)
-    half, record = records.graded(table, 0, 0, 1.0)
+    half, record = graded(table, 0, 0, 1.0)
     assert record is not None
     assert 1.2 < half < 2.2  # 1.64, not 5.2

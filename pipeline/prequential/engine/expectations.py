@@ -26,7 +26,7 @@ from prequential.engine.facts import PeriodForecast
 from prequential.engine.measures.declaration import MORE, NEARER, Measure
 from prequential.engine.measures.registry import INDEX, MEASURES
 from prequential.engine.output.books import Books, OpenBook
-from prequential.engine.output.intervals import lacks_labels, left_of, scale_of
+from prequential.engine.output.intervals import lack_labels, left_of, scales_of
 from prequential.engine.output.period_measures import ESTIMATED, FIRST_HORIZON, SoFar, expected
 
 #: The standard normal quantile of a two-sided interval of 90%.
@@ -241,7 +241,7 @@ class Expectations:
 
         `places`: by model, the places of its whole periods among the group's estimates, by start (ms).
         """
-        models = self._tables.models
+        models, asked_for = self._tables.models, list[tuple[OpenBook, PeriodState]]()
         for asked, state in reported:
             model, clock = asked.due.model, asked.due.clock
             if asked.maturity < 0 or state.start != max(places[model]):
@@ -250,7 +250,10 @@ class Expectations:
             if models.sampled[model] or not is_known:
                 continue
             open_book = OpenBook(asked.due.stream, model, clock, state.start, group, places[model])
-            book = self._books.book(open_book)
+            asked_for.append((open_book, state))
+        books = self._books.books([open_book for open_book, _ in asked_for])
+        for (open_book, state), book in zip(asked_for, books):
+            model = open_book.model
             forecasts[state.row] = forecasts[state.row]._replace(book=book)
             newest = self.newest.get(model)
             if newest is not None and newest.state.start == state.start:
@@ -487,49 +490,52 @@ class Expectations:
 
         All of them are found, graded and kept in one step.
         """
-        names = [(period, name) for period in reported for name in period.values]
-        if not names:
+        of_values = [(period, name) for period in reported for name in period.values]
+        if not of_values:
             return [{} for _ in reported]
-        open_periods = [period.open_period for period, _ in names]
-        values = [period.values[name] for period, name in names]
-        scales = [
-            scale_of(name, value, period.summary, period.open_period.remaining)
-            for (period, name), value in zip(names, values)
-        ]
-        models, rows, stages = np.array(
-            [(asked.due.model, asked.row, asked.stage) for asked in open_periods], dtype=np.int64
-        ).T.copy()
-        measures = np.array([INDEX[name] for _, name in names], dtype=np.int64)
+        of_period = np.repeat(np.arange(len(reported)), [len(period.values) for period in reported])
+        measures = np.array([INDEX[name] for _, name in of_values], dtype=np.int64)
+        values = np.array([value for period in reported for value in period.values.values()])
+        models, rows, stages = np.array([
+            (period.open_period.due.model, period.open_period.row, period.open_period.stage)
+            for period in reported
+        ], dtype=np.int64)[of_period].T.copy()  # fmt: skip
+        summaries = np.array([period.summary for period in reported])[of_period]
+        left = np.array([period.open_period.remaining for period in reported])[of_period]
+        scales = scales_of(measures, values, summaries, left)
         own_records, kept = self._records(models, measures), self._estimate_rows(rows, measures)
-        tables, lacks = self._tables, [lacks_labels(name, period.summary) for period, name in names]
-        grades = records.all_graded(tables.records, own_records, stages, scales, lacks)
+        tables = self._tables
+        lacking = lack_labels(measures, summaries)
+        grades = records.graded(tables.records, own_records, stages, scales, lacking)
         learned = tables.models.since[models] + tables.models.horizon[models]
-        first = np.array([self._is_first(asked) for asked in open_periods], dtype=np.bool_)
-        chosen = np.flatnonzero(first & (tables.pool.key[rows] >= learned))
-        numbers = np.array([
-            (value, scale, grade.half, period.so_far.get(name, np.nan), period.summary[WEIGHT])
-            for (period, name), value, scale, grade in zip(names, values, scales, grades)
-        ])[chosen].T  # fmt: skip
-        own_values, own_scales, halves, so_far, weights = numbers
+        is_first = tables.periods.asked[rows] < 1 + stages
+        chosen = np.flatnonzero(is_first & (tables.pool.key[rows] >= learned))
+        so_far = np.array([
+            period.so_far.get(name, np.nan) for period, name in map(of_values.__getitem__, chosen.tolist())
+        ])  # fmt: skip
         last = tables.records.last[own_records[chosen]]
-        places = kept[chosen], stages[chosen]
-        records.say(tables.said, *places, own_values, own_scales, halves, so_far, last, weights)
-        by_period: list[dict[str, dict[str, Any]]] = []
-        graded = iter(zip(names, values, grades))
-        for period in reported:
-            own = [next(graded) for _ in period.values]
-            by_period.append({
-                name: _estimate(period.open_period.due.stream, name, value, grade)
-                for (_, name), value, grade in own
-            })  # fmt: skip
-        return by_period
+        records.say(
+            tables.said, kept[chosen], stages[chosen], values[chosen], scales[chosen], grades.halves[chosen],
+            so_far, last, summaries[chosen, WEIGHT],
+        )  # fmt: skip
+        estimates: list[dict[str, dict[str, Any]]] = [
+            {name: {"value": value, "record": None} for name, value in period.values.items()}
+            for period in reported
+        ]
+        based = np.flatnonzero(grades.is_based)
+        halves = grades.halves[based].tolist()
+        for place, half, record in zip(based.tolist(), halves, grades.records):
+            period, name = of_values[place]
+            value, stream = period.values[name], period.open_period.due.stream
+            if isfinite(abs(value) + half):  # else the numbers are too large
+                estimates[of_period[place]][name] = _estimate(stream, name, value, half, record)
+        return estimates
 
 
-def _estimate(stream: Stream, name: str, value: float, grade: records.Grade) -> dict[str, Any]:
+def _estimate(
+    stream: Stream, name: str, value: float, half: float, record: records.MaturityRecord
+) -> dict[str, Any]:
     """A value as messages have it, with its interval and record."""
-    half, record = grade
-    if record is None or not isfinite(abs(value) + half):  # too few finals, or too large numbers
-        return {"value": value, "record": None}
     measure = MEASURES[name]
     errors = {key: None if error != error else error for key, error in record._asdict().items()}
     estimate: dict[str, Any] = {

@@ -24,3 +24,10 @@ def find_or_insert(
                 return i
         rows[i] = row
     return len(owners)
+
+
+@kernel
+def find_each(pool: Pool, owners: Ints, keys: Ints, rows: Ints) -> None:
+    """Write the row of each owner's key, 0 if there is none; all parameters are (n,)."""
+    for i in range(len(owners)):
+        rows[i] = find(pool, owners[i], keys[i])

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.engine.compiled import free_blocks
 from prequential.engine.compiled import pool as pools
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, kernel, zeros
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel, zeros
 from prequential.engine.compiled.pool import Pool
 from prequential.engine.delay import records as graded
 from prequential.engine.delay.calendars import (
@@ -176,9 +176,14 @@ class Shape(NamedTuple):
     @property
     def of_period(self) -> int:
         """Places of a period's block."""
-        j, k = self.predicted, self.labels
-        of_weights, of_ranks = 2 * j * self.bins * k * self.sampled, j * SCORE_BINS * self.ranked
-        return j * (self.bins + SLOTS) * (k + 2) + of_weights + of_ranks
+        return length_of_period(self.predicted, self.labels, self.bins, self.sampled, self.ranked)
+
+
+@inner
+def length_of_period(predicted: int, labels: int, bins: int, sampled: int, ranked: int) -> int:
+    """How many places a period's block has (see `Shape`)."""
+    of_weights, of_ranks = 2 * predicted * bins * labels * sampled, predicted * SCORE_BINS * ranked
+    return predicted * (bins + SLOTS) * (labels + 2) + of_weights + of_ranks
 
 
 def new_expected() -> ExpectedTables:
@@ -486,15 +491,34 @@ def _has_before(pool: Pool, first: Ints32, model_rows: Ints, starts: Ints, has_b
         has_before[m] = row > 0
 
 
-def open_period(expected: ExpectedTables, model: int, start: int) -> ExpectedTables:
-    """Give a period, by its start (ms), a row and counters; returns the tables, maybe wider."""
-    models, shape = expected.models, shape_of(expected.models, model)
+def with_room_for_period(expected: ExpectedTables, model: int) -> ExpectedTables:
+    """The tables, maybe wider, with room for the row and the counters of one more period of a model."""
     pool = pools.with_free_row(expected.pool)
-    expected = expected._replace(pool=pool, periods=grown(expected.periods, len(pool.owner)))
-    expected, block = take_period_block(expected, int(models.size[model]), shape.of_period)
+    size, places = int(expected.models.size[model]), shape_of(expected.models, model).of_period
+    rows = free_blocks.needed_places(expected.blocks_of_periods, size, places)
+    return expected._replace(
+        pool=pool, periods=grown(expected.periods, len(pool.owner)),
+        of_periods=grown(expected.of_periods, rows),
+    )  # fmt: skip
+
+
+@inner
+def open_period(expected: ExpectedTables, model: int, start: int, places: int) -> int:
+    """Give a period, by its start (ms), a row and so many counters; returns the row.
+
+    Returns 0, and changes nothing, if there is no room for it (see `with_room_for_period`).
+    """
+    models, pool, periods = expected.models, expected.pool, expected.periods
+    counts, size = expected.of_periods.counts, np.int64(models.size[model])
+    has_row = not pools.is_full(pool) and len(periods.block) >= len(pool.owner)
+    if not has_row or not free_blocks.has_block(expected.blocks_of_periods, counts, size, places):
+        return 0
+    block = free_blocks.take_block(expected.blocks_of_periods, counts, size, places)
+    for place in range(block, block + places):
+        counts[place] = 0
     row = pools.insert(pool, models.first, model, start)
-    periods = expected.periods
-    periods.block[row], periods.asked[row], periods.first_said[row], periods.alarmed[row] = block, 0, 0, 0
+    periods.block[row] = block
+    periods.asked[row] = periods.first_said[row] = periods.alarmed[row] = 0
     models.periods[model] += 1
     models.next[model] = -NEVER
-    return expected
+    return row

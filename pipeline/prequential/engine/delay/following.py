@@ -78,7 +78,7 @@ def places_of_period(block: int, predicted: int, labels: int, bins: int) -> Peri
     )  # fmt: skip
 
 
-#: Why an update stops: the tables need a model's block, more classes, or a period.
+#: Why an update stops: the tables need a model's block, more classes, or room for a period.
 _BLOCK, _CLASSES, _PERIOD = range(1, 4)
 
 #: After this many outcomes of a model, all of its counts fade at once.
@@ -126,10 +126,7 @@ def update(expected: ExpectedTables, events: Events, start: int, stop: int) -> E
         elif wants == _CLASSES:
             expected = _widen(expected, model)
         else:
-            models = expected.models
-            calendar, width = int(models.calendar[model]), int(models.width[model])
-            begins = start_of(expected.calendars, calendar, width, int(events.ts[start]))
-            expected = blocks.open_period(expected, model, int(begins))
+            expected = blocks.with_room_for_period(expected, model)
     return expected
 
 
@@ -282,13 +279,19 @@ def _add_losses(faded: Floats, sums: int, events: Events, i: int, numbers: bool)
 def _count_in_period(
     expected: ExpectedTables, model: int, weights: Any, events: Events, i: int, event: _Followed
 ) -> bool:
-    """Add an event to its period; returns False if the period must be opened before."""
+    """Add an event to its period, which a prediction opens; returns False if there is no room for it."""
     models, calendars, counts = expected.models, expected.calendars, expected.of_periods.counts
     calendar, width = np.int64(models.calendar[model]), models.width[model]
     begins = start_of(calendars, calendar, width, events.ts[i])
     if begins < models.begin[model]:
         return True
     row = find(expected.pool, model, begins)
+    if row == 0 and event.kind == WAITS:
+        ranked = models.ranked[model] if models.layout[model] == blocks.TWO else 0
+        length = blocks.length_of_period(
+            event.predicted, event.labels, event.bins, np.int64(models.sampled[model]), np.int64(ranked)
+        )
+        row = blocks.open_period(expected, model, begins, length)
     if row == 0:
         return event.kind != WAITS
     block = expected.periods.block[row]

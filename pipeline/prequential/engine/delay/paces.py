@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 from prequential.engine.compiled.kernel import Floats, Ints, inner
 from prequential.engine.compiled.mathematics import exp
 from prequential.engine.delay.calibrating import (
@@ -89,9 +90,13 @@ def _put_wanted(look: PeriodLook, j: int) -> None:
             scratch.row[k] += here * own / odds
 
 
-def lacks_labels(summary: Floats | list[float]) -> bool:
-    """Whether a period has fewer than half of the labels that should have come, and these would be enough."""
-    return bool(summary[DUE_BY_NOW] >= _ENOUGH and summary[LABELLED] < 0.5 * summary[DUE_BY_NOW])
+def lack_labels(summaries: Floats) -> npt.NDArray[np.bool_]:
+    """Whether periods have fewer than half of the labels that should have come, and these would be enough.
+
+    `summaries`: (n, columns); returns (n,).
+    """
+    due = summaries[:, DUE_BY_NOW]
+    return (due >= _ENOUGH) & (summaries[:, LABELLED] < 0.5 * due)
 
 
 def watch(models: ExpectedModels, model: int, maturity: int, summary: list[float]) -> None:

@@ -15,10 +15,11 @@ deviations.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 from prequential.engine.compiled.kernel import Floats, Ints, kernel
 
 #: Lower bounds of maturities in 28ths of the horizon after the period's end.
@@ -93,11 +94,12 @@ class MaturityRecord(NamedTuple):
     lost_to: str | None  # the naive answer whose mean error is smallest, and smaller than the estimate's
 
 
-class Grade(NamedTuple):
-    """Half the width of an estimate's interval, and its record; None: too few final periods."""
+class Grades(NamedTuple):
+    """The intervals of estimates, and the records that they are based on."""
 
-    half: float
-    record: MaturityRecord | None
+    halves: Floats  # (n,): half the width of each interval
+    is_based: npt.NDArray[np.bool_]  # (n,): whether there are enough final periods for a record
+    records: list[MaturityRecord]  # of those estimates that have one, in their order
 
 
 #: The estimates of a value without any.
@@ -208,39 +210,47 @@ def put_ratios(records: MaturityRecords, rows: Ints, stages: Ints, room: Floats,
 
 
 def graded(
-    records: MaturityRecords, row: int, stage: int, scale: float, *, lacks_labels: bool = False
-) -> Grade:
-    """The interval of an estimate, and the record that it is based on; see `all_graded`."""
-    if records.finals[row, stage] < LEAST:
-        return Grade(_FIRST_HALF * scale, None)
-    rows, stages = np.array([row], dtype=np.int64), np.array([stage], dtype=np.int64)
-    return all_graded(records, rows, stages, [scale], [lacks_labels])[0]
-
-
-def all_graded(
-    records: MaturityRecords, rows: Ints, stages: Ints, scales: Sequence[float], lacks_labels: Sequence[bool]
-) -> list[Grade]:
+    records: MaturityRecords, rows: Ints, stages: Ints, scales: Floats, lacks_labels: npt.NDArray[np.bool_]
+) -> Grades:
     """The intervals of estimates, and the records that they are based on.
 
-    `rows` and `stages` are (n,). `lacks_labels`: whether labels haven't come that the estimates of the record
-    had. Then the record's errors are too small, and the interval is at least as wide as before there was a
-    record.
+    All parameters are (n,). `lacks_labels`: whether labels haven't come that the estimates of the record had.
+    Then the record's errors are too small, and the interval is at least as wide as before there was a record.
     """
-    if (records.finals[rows, stages] < LEAST).all():
-        return [Grade(_FIRST_HALF * scale, None) for scale in scales]
-    ratios = np.empty(len(rows))
-    put_ratios(records, rows, stages, np.empty(FINALS), ratios)
-    based = ~np.isnan(ratios)
-    maturity_records = iter(_maturity_records(records, rows[based], stages[based]))
-    grades = []
-    for ratio, is_based, scale, lacks in zip(ratios.tolist(), based.tolist(), scales, lacks_labels):
-        if not is_based:
-            grades.append(Grade(_FIRST_HALF * scale, None))
-            continue
-        if lacks:
-            ratio = max(ratio, _FIRST_HALF)
-        grades.append(Grade(ratio * scale, next(maturity_records)))
-    return grades
+    halves, is_based = _halves(records, rows, stages, scales, lacks_labels)
+    based = np.flatnonzero(is_based)
+    own_records = list(_maturity_records(records, rows[based], stages[based])) if len(based) else []
+    return Grades(halves, is_based, own_records)
+
+
+def latest_halves(
+    records: MaturityRecords, rows: Ints, stages: Ints, scales: Floats, lacks_labels: npt.NDArray[np.bool_]
+) -> Floats:
+    """Half the widths of intervals, (n,), by the latest maturities up to these stages with enough finals.
+
+    NaN: there is none. Other parameters are as for `graded`.
+    """
+    places = np.arange(STAGES)
+    usable = (records.finals[rows] >= LEAST) & (places >= BEFORE_END) & (places <= stages[:, None])
+    latest = STAGES - 1 - usable[:, ::-1].argmax(axis=1)
+    halves = np.full(len(rows), np.nan)
+    [based] = usable.any(axis=1).nonzero()
+    halves[based], _ = _halves(records, rows[based], latest[based], scales[based], lacks_labels[based])
+    return halves
+
+
+def _halves(
+    records: MaturityRecords, rows: Ints, stages: Ints, scales: Floats, lacks_labels: npt.NDArray[np.bool_]
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Half the widths of intervals, (n,), and whether there are enough finals for each."""
+    halves, is_based = _FIRST_HALF * scales, records.finals[rows, stages] >= LEAST
+    if is_based.any():
+        ratios = np.empty(len(rows))
+        put_ratios(records, rows, stages, np.empty(FINALS), ratios)
+        ratios = np.where(lacks_labels & (ratios < _FIRST_HALF), _FIRST_HALF, ratios)
+        is_based = ~np.isnan(ratios)
+        halves[is_based] = ratios[is_based] * scales[is_based]
+    return halves, is_based
 
 
 def _maturity_records(records: MaturityRecords, rows: Ints, stages: Ints) -> Iterator[MaturityRecord]:

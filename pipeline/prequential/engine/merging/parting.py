@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from math import isfinite
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.positives import positives_of_stream
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.comparisons.reporting import ComparisonReporter
-from prequential.engine.compiled.pool import find
+from prequential.engine.compiled.pool_rows import find_each
 from prequential.engine.delay import coverage, due_periods, latency, maturity, periods, records
 from prequential.engine.delay.calibrating import EXPECTED, WEIGHT
 from prequential.engine.delay.due_periods import PeriodState
@@ -35,7 +34,7 @@ from prequential.engine.estimators.sums import is_any
 from prequential.engine.measures.costs import SUMS, sum_up_stakes
 from prequential.engine.measures.registry import INDEX
 from prequential.engine.output.counts import OF_MODELS
-from prequential.engine.output.intervals import lacks_labels, left_of, scale_of
+from prequential.engine.output.intervals import lack_labels, left_of, scales_of
 from prequential.engine.output.pending_estimates import all_waiting
 from prequential.engine.output.period_measures import expected
 from prequential.engine.state import ShardState
@@ -290,17 +289,19 @@ def _halves(
     values: dict[str, float],
 ) -> dict[str, float]:  # fmt: skip
     """Half widths of intervals, for measures that have enough final periods at this stage."""
-    tables, halves = state.accounts.expected, {}
-    for name, value in values.items():
-        record = find(tables.record_pool, model, INDEX[name])
-        if record:
-            scale = scale_of(name, value, summary.tolist(), part_left)
-            half, grade = records.graded(
-                tables.records, record, stage, scale, lacks_labels=lacks_labels(name, summary)
-            )
-            if grade is not None and isfinite(abs(value) + half):
-                halves[name] = half
-    return halves
+    tables = state.accounts.expected
+    measures = np.array([INDEX[name] for name in values], dtype=np.int64)
+    numbers, rows = np.array(list(values.values()), dtype=np.float64), np.zeros(len(values), dtype=np.int64)
+    find_each(tables.record_pool, np.full(len(values), model, dtype=np.int64), measures, rows)
+    [present] = rows.nonzero()
+    names, measures, numbers = np.array(list(values))[present], measures[present], numbers[present]
+    summaries, stages = np.tile(summary, (len(present), 1)), np.full(len(present), stage, dtype=np.int64)
+    scales = scales_of(measures, numbers, summaries, np.full(len(present), part_left))
+    lacking = lack_labels(measures, summaries)
+    halves, is_based, _ = records.graded(tables.records, rows[present], stages, scales, lacking)
+    with np.errstate(over="ignore"):
+        given = is_based & np.isfinite(np.abs(numbers) + halves)
+    return dict(zip(names[given].tolist(), halves[given].tolist()))
 
 
 #: The estimator whose rules apply to a period's outcomes: the one that forgets nothing.

@@ -7,14 +7,15 @@ are independent between periods, and errors of calibration have the same directi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.positives import positives_of_stream
 from prequential.engine.catalog.streams import Stream
-from prequential.engine.compiled.kernel import Floats
-from prequential.engine.compiled.pool import find
+from prequential.engine.compiled.kernel import Floats, Ints
+from prequential.engine.compiled.pool_rows import find_each
 from prequential.engine.delay import due_periods, records
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.delay.calibrating import BY_CHANCE, EXPECTED, SCALE
@@ -22,8 +23,8 @@ from prequential.engine.delay.due_periods import PeriodState
 from prequential.engine.delay.expected import NUMBERS, RIGHT_WRONG, TWO
 from prequential.engine.delay.expecting import Group
 from prequential.engine.delay.periods import cells_of, read_ranks, read_sums
-from prequential.engine.measures.registry import INDEX, MEASURES
-from prequential.engine.output.intervals import DEPENDENT, lacks_labels, scale_of
+from prequential.engine.measures.registry import INDEX, MEASURES, NAMES
+from prequential.engine.output.intervals import IS_DEPENDENT, lack_labels, scales_of
 from prequential.engine.output.period_measures import Measures, expected_of, ranks_with, sums_with
 from prequential.engine.tables.outcomes import cell_of
 from prequential.engine.tables.scores import SCORE_WIDTH, SIZE
@@ -48,34 +49,60 @@ class _Total(NamedTuple):
     measures: Measures
 
 
+class _Summed(NamedTuple):
+    """A book that is summed up."""
+
+    index: int  # among all that were asked for
+    account: OpenBook
+    periods: list[PeriodState]
+    total: _Total
+
+
+class _Values(NamedTuple):
+    """Values of books, (n,)."""
+
+    book: Ints  # its place among the books
+    measure: Ints  # column of `NAMES`
+    value: Floats
+    record: Ints  # row of the model's record of the measure
+
+
+class _Estimated(NamedTuple):
+    """One period of each book, (books,)."""
+
+    place: Ints  # among the group's estimates; -1: the period isn't estimated
+    stage: Ints
+    summary: Floats  # (books, columns)
+    by_chance: Floats  # the share of its variance that is by chance
+
+
 class Books:
     """Makes the books of a catalog's models."""
 
     def __init__(self, catalog: Catalog, accounts: Accounts) -> None:
         self._catalog, self._accounts = catalog, accounts
 
-    def book(self, account: OpenBook) -> dict[str, Any] | None:
-        """The field `expected_book` in the message about a model's newest whole period.
+    def books(self, accounts: Sequence[OpenBook]) -> list[dict[str, Any] | None]:
+        """The field `expected_book` in the messages about models' newest whole periods.
 
-        None: a newer whole period is final, or a period has neither final values nor estimates.
+        All of them are about periods of one group. None: a newer whole period is final, or a period has
+        neither final values nor estimates.
         """
-        periods = self._periods(account)
-        if not periods or periods[-1].start != account.newest:
-            return None
-        if not all(state.is_final or state.start in account.places for state in periods):
-            return None
-        total = self._total(account, periods)
-        values, undefined = total.measures
-        predictions = sum(state.predictions for state in periods)
-        return {
-            "periods": len(periods), "start": periods[0].start, "end": periods[-1].end,
-            "predictions": predictions, "labelled_share": total.labelled / predictions,
-            "measures": {
-                name: self._with_interval(account, periods, name, value, total.expected)
-                for name, value in values.items()
-            },
-            "undefined": undefined,
-        }  # fmt: skip
+        summed, messages = list[_Summed](), list[dict[str, Any] | None]([None] * len(accounts))
+        for index, account in enumerate(accounts):
+            periods = self._periods(account)
+            is_newest = bool(periods) and periods[-1].start == account.newest
+            if is_newest and all(state.is_final or state.start in account.places for state in periods):
+                summed.append(_Summed(index, account, periods, self._total(account, periods)))
+        for book, measures in zip(summed, self._with_intervals(summed)):
+            periods, total = book.periods, book.total
+            predictions = sum(state.predictions for state in periods)
+            messages[book.index] = {
+                "periods": len(periods), "start": periods[0].start, "end": periods[-1].end,
+                "predictions": predictions, "labelled_share": total.labelled / predictions,
+                "measures": measures, "undefined": total.measures[1],
+            }  # fmt: skip
+        return messages
 
     def _periods(self, account: OpenBook) -> list[PeriodState]:
         """The periods of a book, in order of time."""
@@ -139,49 +166,83 @@ class Books:
             for k, label in enumerate(codes):
                 joint[cell_of(label, predicted, 0, capacity)] += cells[j, k]
 
-    def _with_interval(
-        self, account: OpenBook, periods: list[PeriodState], name: str, value: float, expected: float
-    ) -> dict[str, Any]:
-        """A value with its interval, if each of its estimated periods has one."""
-        tables, estimate = self._accounts.expected, {"value": value}
-        record = find(tables.record_pool, account.model, INDEX[name])
-        by_levels = by_chance = 0.0
-        if not record:
-            return estimate
-        for state in periods:
-            place = account.places.get(state.start)
-            if place is None or account.group.look.summary[place, EXPECTED] <= 0.0:
-                continue
-            summary = account.group.look.summary[place].tolist()
-            half = self._half(account, state, record, name, value, summary)
-            if half is None:
-                return estimate
-            by_chance_here = 0.0 if name in DEPENDENT else summary[BY_CHANCE] / summary[SCALE] ** 2
-            by_levels += summary[EXPECTED] * half * math.sqrt(max(0.0, 1.0 - by_chance_here))
-            by_chance += by_chance_here * (summary[EXPECTED] * half) ** 2
-        half = math.sqrt(by_levels * by_levels + by_chance) / expected
-        if not math.isfinite(abs(value) + half):
-            return estimate
-        measure = MEASURES[name]
-        interval = [max(measure.low, value - half), min(measure.high, value + half)]
-        return estimate | {"interval": interval, "level": records.LEVEL}
+    def _with_intervals(self, books: Sequence[_Summed]) -> list[dict[str, dict[str, Any]]]:
+        """The values of books by measure, with intervals where each of a book's estimated periods has one."""
+        estimates = [
+            {name: {"value": value} for name, value in book.total.measures[0].items()} for book in books
+        ]
+        values = self._values_with_records(books)
+        if not len(values.book):
+            return estimates
+        with np.errstate(all="ignore"):
+            halves = self._halves(books, values)
+            given = np.isfinite(np.abs(values.value) + halves).nonzero()[0]
+            lows, highs = (values.value - halves)[given].tolist(), (values.value + halves)[given].tolist()
+        places = zip(values.book[given].tolist(), values.measure[given].tolist(), lows, highs)
+        for book, column, low, high in places:
+            measure = MEASURES[NAMES[column]]
+            interval = [max(measure.low, low), min(measure.high, high)]
+            estimates[book][measure.name] |= {"interval": interval, "level": records.LEVEL}
+        return estimates
 
-    def _half(
-        self, account: OpenBook, state: PeriodState, record: int, name: str, value: float,
-        summary: list[float],
-    ) -> float | None:  # fmt: skip
-        """Half the width of a provisional period's interval, by the latest maturity with enough finals."""
-        tables = self._accounts.expected
-        scale, horizon = scale_of(name, value, summary, 0.0), int(tables.models.horizon[account.model])
-        stage = int(records.stage_of(account.clock, state.start, state.end, horizon))
-        while stage >= records.BEFORE_END:
-            half, grade = records.graded(
-                tables.records, record, stage, scale, lacks_labels=lacks_labels(name, summary)
-            )
-            if grade is not None:
-                return half
-            stage -= 1
-        return None
+    def _values_with_records(self, books: Sequence[_Summed]) -> _Values:
+        """The values of books whose models have records of the same measures."""
+        of_books = [book.total.measures[0] for book in books]
+        counts = [len(measures) for measures in of_books]
+        book = np.repeat(np.arange(len(books)), counts)
+        measure = np.array([INDEX[name] for measures in of_books for name in measures], dtype=np.int64)
+        value = np.array([number for measures in of_books for number in measures.values()], dtype=np.float64)
+        models = np.array([own.account.model for own in books], dtype=np.int64)[book]
+        rows = np.zeros(len(book), dtype=np.int64)
+        find_each(self._accounts.expected.record_pool, models, measure, rows)
+        [present] = rows.nonzero()
+        return _Values(book[present], measure[present], value[present], rows[present])
+
+    def _halves(self, books: Sequence[_Summed], values: _Values) -> Floats:
+        """Half the widths of values' intervals, (n,); NaN: a provisional period has none.
+
+        The half of a period is that of the latest maturity with enough finals. Periods count in order of
+        time.
+        """
+        by_levels, by_chance = np.zeros(len(values.book)), np.zeros(len(values.book))
+        for k in range(max(len(book.periods) for book in books)):
+            period = self._estimated(books, k)
+            [chosen] = (period.place[values.book] >= 0).nonzero()
+            if not len(chosen):
+                continue
+            book, measure = values.book[chosen], values.measure[chosen]
+            summaries, is_dependent = period.summary[book], IS_DEPENDENT[measure]
+            scales = scales_of(measure, values.value[chosen], summaries, np.zeros(len(chosen)))
+            halves = summaries[:, EXPECTED] * records.latest_halves(
+                self._accounts.expected.records, values.record[chosen], period.stage[book], scales,
+                lack_labels(measure, summaries),
+            )  # fmt: skip
+            chance = np.where(is_dependent, 0.0, period.by_chance[book])
+            by_levels[chosen] += halves * np.sqrt(np.where(chance < 1.0, 1.0 - chance, 0.0))
+            squares = np.zeros(len(chosen))
+            squares[~is_dependent] = [half**2 for half in halves[~is_dependent].tolist()]
+            by_chance[chosen] += chance * squares
+        expected = np.array([book.total.expected for book in books])[values.book]
+        return np.sqrt(by_levels * by_levels + by_chance) / expected
+
+    def _estimated(self, books: Sequence[_Summed], k: int) -> _Estimated:
+        """The k-th period of each book, where it is estimated."""
+        group, models = books[0].account.group, np.array([book.account.model for book in books])
+        states = [book.periods[min(k, len(book.periods) - 1)] for book in books]
+        place = np.array([
+            book.account.places.get(state.start, -1) if k < len(book.periods) else -1
+            for book, state in zip(books, states)
+        ])  # fmt: skip
+        summary = group.look.summary[place]
+        place[summary[:, EXPECTED] <= 0.0] = -1
+        times = np.array([
+            (book.account.clock, state.start, state.end) for book, state in zip(books, states)
+        ])  # fmt: skip
+        stage = records.stage_of(*times.T, self._accounts.expected.models.horizon[models])
+        squares = np.array([scale**2 for scale in summary[:, SCALE].tolist()])
+        by_chance = np.zeros(len(books))
+        np.divide(summary[:, BY_CHANCE], squares, out=by_chance, where=place >= 0)
+        return _Estimated(place, stage, summary, by_chance)
 
 
 def _right_of(cells: Floats, capacity: int) -> Floats:

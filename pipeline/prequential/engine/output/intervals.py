@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+from prequential.engine.compiled.kernel import Floats, Ints
 from prequential.engine.delay import paces
 from prequential.engine.delay.calibrating import (
     EXPECTED,
@@ -15,7 +17,7 @@ from prequential.engine.delay.calibrating import (
     SCALE_OF_LABELS,
 )
 from prequential.engine.measures.declaration import COSTS
-from prequential.engine.measures.registry import MEASURES, OF_RANKS
+from prequential.engine.measures.registry import MEASURES, NAMES, OF_RANKS
 from prequential.engine.output.period_measures import OF_LOSSES
 
 #: The smallest scale of an interval, as a share of an expected loss.
@@ -30,26 +32,52 @@ BY_VALUE = frozenset(
 DEPENDENT = BY_VALUE | frozenset(OF_RANKS)
 
 
-def scale_of(name: str, value: float, summary: Any, left: float) -> float:
-    """The scale of a measure's interval, by the summary of a period of which the share `left` is to come.
+#: By column of `NAMES`: what a scale is of, and whether errors in a book count as dependent.
+_IS_OF_RANKS, _IS_BY_VALUE, _IS_PREVALENCE, IS_DEPENDENT = (
+    np.array([name in names for name in NAMES])
+    for names in (frozenset(OF_RANKS), BY_VALUE, frozenset({"prevalence"}), DEPENDENT)
+)
+
+
+def scales_of(measures: Ints, values: Floats, summaries: Floats, left: Floats) -> Floats:
+    """The scales of measures' intervals, (n,), by the summaries of periods, (n, columns).
+
+    `measures` are columns of `NAMES`, `values` their values, and `left` the shares of the periods that are
+    still to come; all of them are (n,).
 
     That of a loss is a share of its expected value. That of ranks is about the standard deviation by the
     labels of the rarer class that are to come (Hanley and McNeil 1982).
     """
-    if name in OF_RANKS:
-        count = max(1.0, summary[RARER])
-        unknown = 1.0 - (1.0 - left) * (1.0 - summary[RARER_COMING] / count)
-        return math.sqrt(value * (1.0 - value) * max(0.0, unknown) / count + _LEAST_SCALE**2)
-    if name in BY_VALUE:
-        unknown = 1.0 - (1.0 - left) * summary[LABELLED] / summary[EXPECTED]
-        return abs(value) * (_LEAST_SCALE + max(0.0, unknown)) + _LEAST_SCALE**4
-    scale = summary[SCALE_OF_LABELS] if name == "prevalence" else 0.0
-    return scale_with_rest(max(scale, summary[SCALE]), summary[EXPECTED], left)
+    of_labels = np.where(_IS_PREVALENCE[measures], summaries[:, SCALE_OF_LABELS], 0.0)
+    scales = scales_with_rest(_larger(of_labels, summaries[:, SCALE]), summaries[:, EXPECTED], left)
+    [chosen] = _IS_OF_RANKS[measures].nonzero()
+    if len(chosen):
+        own, own_values = summaries[chosen], values[chosen]
+        count = _larger(1.0, own[:, RARER])
+        unknown = 1.0 - (1.0 - left[chosen]) * (1.0 - own[:, RARER_COMING] / count)
+        variance = own_values * (1.0 - own_values) * _larger(0.0, unknown) / count
+        scales[chosen] = np.sqrt(variance + _LEAST_SCALE**2)
+    [chosen] = _IS_BY_VALUE[measures].nonzero()
+    if len(chosen):
+        own = summaries[chosen]
+        unknown = 1.0 - (1.0 - left[chosen]) * own[:, LABELLED] / own[:, EXPECTED]
+        with np.errstate(over="ignore"):
+            shares = _LEAST_SCALE + _larger(0.0, unknown)
+            scales[chosen] = np.abs(values[chosen]) * shares + _LEAST_SCALE**4
+    return scales
 
 
-def lacks_labels(name: str, summary: Any) -> bool:
-    """Whether a measure's interval must allow for missing labels; that of a loss always does."""
-    return name not in BY_VALUE and paces.lacks_labels(summary)
+def _larger(first: Any, second: Floats) -> Floats:
+    """The larger of two numbers; the first one if the second isn't a number."""
+    return np.where(second > first, second, first)
+
+
+def lack_labels(measures: Ints, summaries: Floats) -> npt.NDArray[np.bool_]:
+    """Whether measures' intervals must allow for missing labels, (n,); those of losses always do.
+
+    Parameters are as for `scales_of`.
+    """
+    return ~_IS_BY_VALUE[measures] & paces.lack_labels(summaries)
 
 
 def left_of(clock: int, start: int, end: int) -> float:
@@ -57,13 +85,14 @@ def left_of(clock: int, start: int, end: int) -> float:
     return max(0.0, min(1.0, (end - clock) / (end - start)))
 
 
-def scale_with_rest(scale: float, n: float, left: float) -> float:
-    """The scale of an interval for all predictions of a period, of which the share `left` is still to come.
+def scales_with_rest(scales: Any, n: Any, left: Any) -> Any:
+    """The scales of intervals for all predictions of periods, of which the shares `left` are still to come.
 
-    `scale` is that of the n predictions that there are. They and the n·left/(1 - left) others have a
-    variance of at most 1/4 each, which makes left/(4n) for what they differ by in a period's mean.
+    `scales` are those of the n predictions that there are; all parameters are numbers or (n,). They and the
+    n·left/(1 - left) others have a variance of at most 1/4 each, which makes left/(4n) for what they differ
+    by in a period's mean.
 
-    >>> scale_with_rest(0.5, 100.0, 0.0), scale_with_rest(0.0, 100.0, 0.16)
-    (0.5, 0.02)
+    >>> scales_with_rest(np.array([0.5, 0.0]), 100.0, np.array([0.0, 0.16])).tolist()
+    [0.5, 0.02]
     """
-    return math.sqrt(scale * scale + 0.25 * left / n)
+    return np.sqrt(scales * scales + 0.25 * left / n)
