@@ -23,6 +23,9 @@ from prequential.engine.output.texts import MessageValues, Subjects, joined
 from prequential.engine.tables.streams import AGE, MODEL, SEGMENT
 from prequential.topics.encoding import fields_of
 
+#: Lines that are kept at most; entities of a model share theirs.
+_MOST_LINES = 10_000
+
 #: Measures that sort windows.
 _OF_RANKS = frozenset(OF_RANKS)
 
@@ -83,6 +86,20 @@ class EntityMessages(NamedTuple):
 
     all: list[MessageSubject]
     shape: int  # see `Shapes`
+
+
+class _Alike(NamedTuple):
+    """What the lines of the messages about an entity follow from."""
+
+    names: tuple[str, ...]  # its model, and random predictions if these have messages
+    age: str | None
+    initial_is_final: bool
+    same_as_final: tuple[str, ...]  # stages
+    stages: tuple[str, ...]  # of its plan
+    everywhere: tuple[str, ...]  # stages of its stream
+    bins: int
+    estimators: tuple[str, ...]
+    is_wide: bool  # whether its stream is in all partitions
 
 
 class EntitySubjects(NamedTuple):
@@ -153,15 +170,14 @@ class Estimates:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self.shapes = Shapes()
-        #: By entity's row: the entity, whether its `initial` is its `final`, and its lines.
-        self._lines: dict[int, tuple[Entity, bool, EntityMessages]] = {}
+        #: Lines, by what they follow from.
+        self._lines: dict[_Alike, EntityMessages] = {}
         #: By entity's row, once it has had messages.
         self._subjects: dict[int, EntitySubjects] = {}
         self._layout: _Layout | None = None  # of the entities whose values were read last
 
     def forget(self, row: int) -> None:
         """Drop an entity that isn't evaluated any more."""
-        self._lines.pop(row, None)
         self._subjects.pop(row, None)
 
     def states(self, rows: Sequence[int]) -> States:
@@ -228,29 +244,24 @@ class Estimates:
         )
 
     def lines(self, row: int, entity: Entity, stream: Stream) -> EntityMessages:
-        """The lines of the messages about an entity."""
-        initial_is_final = bool(self._catalog.columns.entities.initial_is_final[row])
-        noted = self._lines.get(row)
-        if noted is not None and noted[0] is entity and noted[1] == initial_is_final:
-            return noted[2]
-        config = stream.config
-        stages = self._catalog.plans[self._catalog.columns.entities.plan[row]].stages
+        """The lines of the messages about an entity: one object for all entities that have the same ones."""
+        catalog, config = self._catalog, stream.config
+        stages = catalog.plans[catalog.columns.entities.plan[row]].stages
         names = [entity.model]
         if (entity.kind in (MODEL, AGE) or entity.segment is not None) and len(_chances(config)) > 1:
             names.append(entity.model + RANDOM_SUFFIX)
-        all_lines = []
-        wide = stream.name in self._catalog.wide and entity.kind in (MODEL, SEGMENT, AGE)
-        for chance, name in enumerate(names):
-            for stage, positions in _stages(entity, stream, stages, initial_is_final):
-                same = self._catalog.same_as(row, stage)
-                for index, estimator in enumerate(config.estimators):
-                    if wide and parse_estimator(estimator).memory.adds_up:
-                        continue  # it is published for all partitions together
-                    block = chance * len(config.estimators) + index
-                    line = MessageSubject(name, stage, estimator, index, bool(chance), block, positions, same)
-                    all_lines.append(line)
-        lines = EntityMessages(all_lines, self.shapes.number_of(all_lines))
-        self._lines[row] = entity, initial_is_final, lines
+        alike = _Alike(
+            tuple(names), entity.age, bool(catalog.columns.entities.initial_is_final[row]),
+            tuple(catalog.same_as(row, FINAL, stream)), stages, stream.everywhere, stream.bins,
+            config.estimators,
+            stream.name in catalog.wide and entity.kind in (MODEL, SEGMENT, AGE),
+        )  # fmt: skip
+        lines = self._lines.get(alike)
+        if lines is None:
+            if len(self._lines) >= _MOST_LINES:  # most are of models that have gone
+                self._lines.clear()
+            subjects = list(_lines_of(alike))
+            lines = self._lines[alike] = EntityMessages(subjects, self.shapes.number_of(subjects))
         return lines
 
     def _with_subjects(self, entity: Entity, stream: Stream) -> EntitySubjects:
@@ -334,22 +345,32 @@ def _chances(config: StreamConfig) -> tuple[bool, ...]:
     return (False, True) if by_chance else (False,)
 
 
-def _stages(
-    entity: Entity, stream: Stream, stages: tuple[str, ...], initial_is_final: bool
-) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The stages of an entity's messages, each with its position among the plan's `stages`.
+def _lines_of(alike: _Alike) -> Iterator[MessageSubject]:
+    """The lines of the messages about entities."""
+    for chance, name in enumerate(alike.names):
+        for stage, positions in _stages(alike):
+            same = list(alike.same_as_final) if stage == FINAL else []
+            for index, estimator in enumerate(alike.estimators):
+                if alike.is_wide and parse_estimator(estimator).memory.adds_up:
+                    continue  # it is published for all partitions together
+                block = chance * len(alike.estimators) + index
+                yield MessageSubject(name, stage, estimator, index, bool(chance), block, positions, same)
+
+
+def _stages(alike: _Alike) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The stages of entities' messages, each with its position among the plan's.
 
     Where `initial` is the same as `final`, `final` stands for it.
     """
-    if entity.age is not None:
-        yield entity.age, (0,)
+    if alike.age is not None:
+        yield alike.age, (0,)
         return
-    places = {stage: index for index, stage in enumerate(stages)}
-    if initial_is_final:
+    places = {stage: index for index, stage in enumerate(alike.stages)}
+    if alike.initial_is_final:
         places[INITIAL] = places[FINAL]
-    for stage in reported(stream.everywhere, stream.bins):
-        if not (initial_is_final and stage == INITIAL):
-            yield stage, tuple(places[part] for part in parts(stage, stream.bins))
+    for stage in reported(alike.everywhere, alike.bins):
+        if not (alike.initial_is_final and stage == INITIAL):
+            yield stage, tuple(places[part] for part in parts(stage, alike.bins))
 
 
 def state_of(states: States, entity: int, line: MessageSubject, alpha: float) -> EstimatorState:
