@@ -65,6 +65,7 @@ def measure(
             setattr(shard.state.incidents, name, lambda *_: [])
     size = min(4 * ROUND, records // 2)
     rounds = list(feed(shard, generate(records // each, models, streams, case=case), size))
+    program.give_back()  # as a worker does every 30 s
     memory = resident() - before
     known = 1 + min(len(rounds) - 2, streams * each // size)  # rounds until all streams are
     first, rest = rounds[:known], rounds[known:]

@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 from prequential.engine.compiled.decimals import LONGEST_NUMBER, put_int
 from prequential.engine.output import texts
 from prequential.engine.output.fields import TextPool
-from prequential.engine.output.texts import Draft, MessageValues, Subjects, Writer, joined, vocabulary
+from prequential.engine.output.texts import (
+    Draft,
+    MessageValues,
+    Subjects,
+    Writer,
+    endings_of,
+    joined,
+    vocabulary,
+)
 from prequential.topics.encoding import fields_of, identity
 
 NAMES = ("a", "b", "counted", "long name")
@@ -184,6 +192,23 @@ class TestMessages:
             }
             for model, row, outcomes, ts, rest in [("a", 1, 5, 50, 1), ("b", 0, 5, 50, 1), ("c", 2, 6, 60, 2)]
         ]  # fmt: skip
+
+    def test_subjects_of_beginnings_and_endings(self) -> None:
+        """Their ids and fields are those of whole subjects."""
+        writer = Writer("metrics", vocabulary(NAMES, REASONS))
+        beginnings = [{"stream": "s", "model": name, "segment": None} for name in ("a", 'ä"')]
+        last = [(0, {"stage": "final", "estimator": "all"}), (1, {"stage": "final", "estimator": 'w"'})]
+        parted = Subjects.from_fields(beginnings, endings_of(last))
+        whole = Subjects.from_fields(beginnings[place] | fields for place, fields in last)
+        written = [
+            writer.write(
+                draft_of([Group("s", about, b",1]", [0, 0], 5, 50, writer.columns((0,)), b'"x":1')]),
+                values_of([[0.0] * 4]),
+            )
+            for about in (parted, whole)
+        ]
+        assert written[0] == written[1]
+        assert [msgspec.json.decode(message.json)["estimator"] for message in written[0]] == ["all", 'w"']
 
     def test_no_messages(self) -> None:
         writer = Writer("metrics", vocabulary(NAMES, REASONS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias
 
@@ -25,7 +26,16 @@ from prequential.engine.compiled.kernel import Floats, Ints, copy_of_rows
 from prequential.engine.delay.cohorts import DAY
 from prequential.engine.facts import DueReport
 from prequential.engine.output.fields import TextPool
-from prequential.engine.output.texts import Draft, MessageValues, Subjects, Writer, joined, vocabulary
+from prequential.engine.output.texts import (
+    Draft,
+    MessageValues,
+    SubjectEnding,
+    Subjects,
+    Writer,
+    endings_of,
+    joined,
+    vocabulary,
+)
 from prequential.engine.output.unwritten import Unwritten, UnwrittenMessages
 from prequential.topics.encoding import fields_of
 from prequential.topics.specs import COMPARISONS
@@ -129,6 +139,12 @@ def is_parted(stage: str, same: Sequence[str]) -> bool:
     return stage == FINAL and not same
 
 
+@cache
+def _endings(estimators: tuple[str, ...], loss: str) -> tuple[SubjectEnding, ...]:
+    """The endings of the subjects of a sequence's messages."""
+    return endings_of((0, {"estimator": name, "loss": loss}) for name in estimators)
+
+
 class ComparisonsReading(NamedTuple):
     """What messages about sequences say, at one moment; by sequence, except for the last two."""
 
@@ -192,9 +208,7 @@ class ComparisonReporter:
                     "against": b.model, "segment": a.segment, "stage": stage,
                 }  # fmt: skip
                 same = catalog.same_as(a.row, stage) if initial_is_final else []
-                of_estimators = Subjects.from_fields(
-                    fields | {"estimator": name, "loss": loss} for name in tables.estimators
-                )
+                of_estimators = Subjects.from_fields([fields], _endings(tables.estimators, loss))
                 indices.setdefault((side, row), []).append(len(places))
                 places.append(PairSequence(stage, loss, side, row, of_estimators, same))
         order = pairing.order_of(pair)
@@ -231,7 +245,7 @@ class ComparisonReporter:
             if moment not in predicted:
                 predicted[moment] = self.predicted(*moment)
             shown = predicted[moment]
-            count = len(sequence.subjects.identities)
+            count = len(sequence.subjects.endings)
             named = outcomes, *report.revised, is_parted(sequence.stage, sequence.same), *catalog.loss
             reading.streams.append(stream.name)
             reading.subjects.append(sequence.subjects)

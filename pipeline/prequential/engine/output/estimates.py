@@ -19,7 +19,7 @@ from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.measuring import MeasuredValues, SequenceMeasures, measured, new_measured
 from prequential.engine.estimators.naming import RANDOM_SUFFIX, parse_estimator
 from prequential.engine.measures.registry import NAMES, OF_RANKS
-from prequential.engine.output.texts import MessageValues, Subjects, joined
+from prequential.engine.output.texts import MessageValues, SubjectEnding, Subjects, endings_of, joined
 from prequential.engine.tables.streams import AGE, MODEL, SEGMENT
 from prequential.topics.encoding import fields_of
 
@@ -86,6 +86,8 @@ class EntityMessages(NamedTuple):
 
     all: list[MessageSubject]
     shape: int  # see `Shapes`
+    endings: tuple[SubjectEnding, ...]  # of the subjects of messages; the beginnings are of `names`
+    names: tuple[str, ...]  # of the model, and of random predictions if these have messages
 
 
 class _Alike(NamedTuple):
@@ -261,21 +263,26 @@ class Estimates:
             if len(self._lines) >= _MOST_LINES:  # most are of models that have gone
                 self._lines.clear()
             subjects = list(_lines_of(alike))
-            lines = self._lines[alike] = EntityMessages(subjects, self.shapes.number_of(subjects))
+            endings = endings_of(
+                (int(line.chance), {"stage": line.stage, "estimator": line.estimator}) for line in subjects
+            )
+            shape = self.shapes.number_of(subjects)
+            lines = self._lines[alike] = EntityMessages(subjects, shape, endings, alike.names)
         return lines
 
     def _with_subjects(self, entity: Entity, stream: Stream) -> EntitySubjects:
         """The subjects of the messages about an entity."""
         lines = self.lines(entity.row, entity, stream)
-        fields = (
+        beginnings = (
             {
-                "stream": stream.name, "partition": self._catalog.partition, "model": line.model,
-                "segment": entity.segment, "stage": line.stage, "estimator": line.estimator,
+                "stream": stream.name, "partition": self._catalog.partition, "model": name,
+                "segment": entity.segment,
             }
-            for line in lines.all
+            for name in lines.names
         )  # fmt: skip
         initial_is_final = bool(self._catalog.columns.entities.initial_is_final[entity.row])
-        return EntitySubjects(entity, initial_is_final, lines.shape, Subjects.from_fields(fields))
+        subjects = Subjects.from_fields(beginnings, lines.endings)
+        return EntitySubjects(entity, initial_is_final, lines.shape, subjects)
 
     def messages(self, rows: Sequence[int]) -> tuple[list[Subjects], Ints]:
         """By entity, the subjects and the shape of its messages."""

@@ -11,6 +11,7 @@ Messages of a *group* share outcomes and time, such as those of all estimators o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from hashlib import sha256
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -162,20 +163,55 @@ def _write(
     return m
 
 
-class Subjects(NamedTuple):
-    """The subjects of messages: the first parts of their ids, and their first fields, one after the other."""
+class SubjectText(NamedTuple):
+    """The beginning of a message's subject: of its id, see `begun_identity`, and of its first fields."""
 
-    identities: list[bytes]  # by message, see `begun_identity`
-    heads: bytes
-    sizes: Ints  # by message: bytes of `heads`
+    identity: bytes
+    head: bytes
+
+
+class SubjectEnding(NamedTuple):
+    """How the subject of a message ends, after one of several beginnings."""
+
+    beginning: int
+    identity: bytes
+    head: bytes
+
+
+def endings_of(fields: Iterable[tuple[int, dict[str, Any]]]) -> tuple[SubjectEnding, ...]:
+    """The endings of messages' subjects: the number of its beginning, and its last fields, for each.
+
+    >>> endings_of([(0, {"stage": "final", "estimator": "all"})])[0].identity
+    b',"final","all"'
+    """
+    return tuple(
+        SubjectEnding(beginning, b"," + begun_identity(*ending.values())[1:], b"," + fields_of(ending))
+        for beginning, ending in fields
+    )
+
+
+@cache
+def _whole(count: int) -> tuple[SubjectEnding, ...]:
+    """The endings of subjects that nothing follows."""
+    return tuple(SubjectEnding(number, b"", b"") for number in range(count))
+
+
+class Subjects(NamedTuple):
+    """The subjects of messages. Their endings are one object for all subjects that end in the same way."""
+
+    beginnings: tuple[SubjectText, ...]
+    endings: tuple[SubjectEnding, ...]  # by message
 
     @classmethod
-    def from_fields(cls, abouts: Iterable[dict[str, Any]]) -> Subjects:
-        """The subjects of messages, from the fields that name them, in their order."""
-        abouts = list(abouts)
-        heads = list(map(fields_of, abouts))
-        sizes = np.fromiter(map(len, heads), np.int64, len(heads))
-        return cls([begun_identity(*fields.values()) for fields in abouts], b"".join(heads), sizes)
+    def from_fields(
+        cls, beginnings: Iterable[dict[str, Any]], endings: tuple[SubjectEnding, ...] | None = None
+    ) -> Subjects:
+        """The subjects of messages, from the first fields that name them, and their endings.
+
+        Without `endings`, each beginning is a whole subject, of one message.
+        """
+        texts = tuple(SubjectText(begun_identity(*own.values()), fields_of(own)) for own in beginnings)
+        return cls(texts, _whole(len(texts)) if endings is None else endings)
 
 
 class Draft(NamedTuple):
@@ -198,31 +234,32 @@ class Draft(NamedTuple):
 
     def messages(self) -> MessageTexts:
         """Digests, heads, rows of values and further fields of all messages."""
-        digests = b"".join(
-            [
-                sha256(begun + numbers).digest()
-                for subjects, numbers in zip(self.subjects, self.numbers)
-                for begun in subjects.identities
-            ]
-        )
-        heads = as_bytes(b"".join([subjects.heads for subjects in self.subjects]) or b" ")
-        ends = np.cumsum(np.concatenate([subjects.sizes for subjects in self.subjects]))
+        digests = b"".join([
+            sha256(subjects.beginnings[ending.beginning].identity + ending.identity + numbers).digest()
+            for subjects, numbers in zip(self.subjects, self.numbers) for ending in subjects.endings
+        ])  # fmt: skip
+        heads = [
+            subjects.beginnings[ending.beginning].head + ending.head
+            for subjects in self.subjects for ending in subjects.endings
+        ]  # fmt: skip
+        ends = np.cumsum(np.fromiter(map(len, heads), np.int64, len(heads)))
         # In one form, however a caller made them: others would be compiled in the middle of a stream.
         texts = self.texts.text.view()
         texts.flags.writeable = False
         rows, fields = map(np.ascontiguousarray, (self.rows, self.fields))
         return MessageTexts(
-            as_bytes(digests), TextPool(heads, ends), rows, TextPool(texts, self.texts.ends), fields
-        )
+            as_bytes(digests), TextPool(as_bytes(b"".join(heads) or b" "), ends), rows,
+            TextPool(texts, self.texts.ends), fields,
+        )  # fmt: skip
 
     def groups(self) -> MessageGroups:
         """The groups, with the cumulative number of messages."""
-        ends = np.cumsum([len(subjects.identities) for subjects in self.subjects])
+        ends = np.cumsum([len(subjects.endings) for subjects in self.subjects])
         return MessageGroups(ends, *map(np.ascontiguousarray, (self.outcomes, self.ts, self.columns)))
 
     def keys(self) -> list[str]:
         """The name of its stream, which is its key in the topic, for each message."""
-        return [stream for stream, subjects in zip(self.streams, self.subjects) for _ in subjects.identities]
+        return [stream for stream, subjects in zip(self.streams, self.subjects) for _ in subjects.endings]
 
 
 class Writer:
