@@ -374,11 +374,11 @@ def _values(
             histogram[index] += n
         if sums is not None:
             losses[:MEANS] += sums[:MEANS]
-    joint = None if numbers else added(memories, ALL, classes.capacity).cells
+    joint = None if numbers else added(memories, ALL, classes.capacity).cells[None]
     estimates = expected_of(
-        joint, None if told_apart else (float(right[0]), float(right[1])), losses if has_losses else None,
+        joint, None if told_apart else right[None], losses[None] if has_losses else None,
         positives_of_stream(classes.catalog, classes.stream), numbers=numbers,
-        histogram=histogram if is_ranked else None,
+        histograms=histogram[None] if is_ranked else None,
     )  # fmt: skip
     values, undefined = estimates.by_name([config.measures])[0]
     if ranks(config) and not is_ranked and not samples(config):

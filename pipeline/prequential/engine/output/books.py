@@ -7,12 +7,12 @@ are independent between periods, and errors of calibration have the same directi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.engine.catalog.catalog import Catalog
-from prequential.engine.catalog.positives import positives_of_stream
+from prequential.engine.catalog.positives import positives_by_owner
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.compiled.kernel import Floats, Ints
 from prequential.engine.compiled.pool_rows import find_each
@@ -22,11 +22,17 @@ from prequential.engine.delay.calibrating import BY_CHANCE, EXPECTED, SCALE
 from prequential.engine.delay.due_periods import PeriodState
 from prequential.engine.delay.expected import NUMBERS, RIGHT_WRONG, TWO
 from prequential.engine.delay.expecting import Group
-from prequential.engine.delay.periods import cells_of, read_ranks, read_sums
+from prequential.engine.delay.periods import read_cells, read_ranks, read_sums
+from prequential.engine.estimators.measuring import BLOCK
 from prequential.engine.measures.registry import INDEX, MEASURES, NAMES
 from prequential.engine.output.intervals import IS_DEPENDENT, lack_labels, scales_of
-from prequential.engine.output.period_measures import Measures, expected_of, ranks_with, sums_with
-from prequential.engine.tables.outcomes import cell_of
+from prequential.engine.output.period_measures import (
+    Measures,
+    expected_of,
+    joint_of,
+    ranks_with,
+    sums_with,
+)
 from prequential.engine.tables.scores import SCORE_WIDTH, SIZE
 
 
@@ -49,6 +55,14 @@ class _Total(NamedTuple):
     measures: Measures
 
 
+class _Open(NamedTuple):
+    """A book and its periods."""
+
+    index: int  # among all that were asked for
+    account: OpenBook
+    periods: list[PeriodState]
+
+
 class _Summed(NamedTuple):
     """A book that is summed up."""
 
@@ -56,6 +70,25 @@ class _Summed(NamedTuple):
     account: OpenBook
     periods: list[PeriodState]
     total: _Total
+
+
+class _Sort(NamedTuple):
+    """What books must have in common to be summed up in one step."""
+
+    layout: int
+    capacity: int  # for classes
+    losses: int  # how many are estimated
+    is_ranked: bool
+
+
+class _Sums(NamedTuple):
+    """Sums over the periods of books of one sort."""
+
+    joint: Floats  # (books, 4·k²)
+    right: Floats  # (books, 2): wrong, right
+    scores: Floats  # (books, `SIZE`)
+    histogram: Floats  # (books, `SCORE_WIDTH`)
+    expected: Floats  # (books,): predictions that have or will have a label
 
 
 class _Values(NamedTuple):
@@ -88,12 +121,14 @@ class Books:
         All of them are about periods of one group. None: a newer whole period is final, or a period has
         neither final values nor estimates.
         """
-        summed, messages = list[_Summed](), list[dict[str, Any] | None]([None] * len(accounts))
+        messages = list[dict[str, Any] | None]([None] * len(accounts))
+        open_books = list[_Open]()
         for index, account in enumerate(accounts):
             periods = self._periods(account)
             is_newest = bool(periods) and periods[-1].start == account.newest
             if is_newest and all(state.is_final or state.start in account.places for state in periods):
-                summed.append(_Summed(index, account, periods, self._total(account, periods)))
+                open_books.append(_Open(index, account, periods))
+        summed = list(self._summed_up(open_books))
         for book, measures in zip(summed, self._with_intervals(summed)):
             periods, total = book.periods, book.total
             predictions = sum(state.predictions for state in periods)
@@ -114,57 +149,87 @@ class Books:
         whole = [state for state in states if state.end <= account.clock and state.predictions]
         return whole[-(count or 1) :]
 
-    def _total(self, account: OpenBook, periods: list[PeriodState]) -> _Total:
-        """Sum up the periods, and measure the sums."""
-        catalog, tables, model = self._catalog, self._accounts.expected, account.model
-        layout = int(tables.models.layout[model])
-        plan = catalog.plans[catalog.columns.entities.plan[model]]
-        joint, right = np.zeros(4 * plan.capacity * plan.capacity), np.zeros(2)
-        sums, has_losses, expected = np.zeros(SIZE), int(tables.models.losses[model]), 0.0
-        histogram, is_ranked = np.zeros(SCORE_WIDTH), bool(tables.models.ranked[model])
-        for state in periods:
-            place = account.places.get(state.start)
-            if place is None:
-                cells = cells_of(self._accounts.periods, state.row, plan.capacity)
-                joint += cells
-                right += _right_of(cells, plan.capacity)
-                sums += read_sums(self._accounts.periods, np.array([state.row]))[0, :SIZE]
-                histogram += read_ranks(self._accounts.periods, np.array([state.row]))[0]
-                expected += state.labelled
-                continue
-            look = account.group.look
-            expected += look.summary[place, EXPECTED]
-            if layout == RIGHT_WRONG:
-                right += look.cells[place, 0]
-            elif layout != NUMBERS:
-                self._add_cells(joint, look.cells[place], model, plan.capacity)
-            if has_losses:
-                sums += sums_with(
-                    self._accounts.periods, tables, np.array([model]), np.array([state.row]),
-                    look.coming[place : place + 1], has_losses,
-                )[0]  # fmt: skip
-            if is_ranked and layout == TWO:
-                histogram += ranks_with(
-                    catalog, self._accounts.periods, tables, np.array([model]), np.array([state.row]),
-                    account.group, np.array([place]),
-                )[0][0]  # fmt: skip
-        is_numbers = layout == NUMBERS
-        measured = expected_of(
-            None if is_numbers else joint,
-            (float(right[0]), float(right[1])) if layout == RIGHT_WRONG else None,
-            sums if has_losses else None, positives_of_stream(catalog, account.stream), numbers=is_numbers,
-            histogram=histogram if is_ranked else None,
-        )  # fmt: skip
-        [measures] = measured.by_name([account.stream.config.measures])
-        return _Total(sum(state.labelled for state in periods), expected, measures)
+    def _summed_up(self, open_books: Sequence[_Open]) -> Iterator[_Summed]:
+        """Sum up the periods of books, and measure the sums; those that are alike in one step."""
+        catalog, models = self._catalog, self._accounts.expected.models
+        alike: dict[_Sort, list[_Open]] = {}
+        for book in open_books:
+            model = book.account.model
+            sort = _Sort(
+                int(models.layout[model]), catalog.plans[catalog.columns.entities.plan[model]].capacity,
+                int(models.losses[model]), bool(models.ranked[model]),
+            )  # fmt: skip
+            alike.setdefault(sort, []).append(book)
+        for sort, books in alike.items():
+            step = max(1, BLOCK // max(1, 4 * sort.capacity * sort.capacity))
+            for start in range(0, len(books), step):
+                yield from self._measured(books[start : start + step], sort)
 
-    def _add_cells(self, joint: Floats, cells: Floats, model: int, capacity: int) -> None:
-        """Add the expected cells of a period, by places of classes."""
-        models = self._accounts.expected.models
-        codes = models.codes[model, : models.classes[model]].tolist()
-        for j, predicted in enumerate(codes):
-            for k, label in enumerate(codes):
-                joint[cell_of(label, predicted, 0, capacity)] += cells[j, k]
+    def _measured(self, books: Sequence[_Open], sort: _Sort) -> Iterator[_Summed]:
+        """Sum up the periods of books of one sort, and measure the sums."""
+        catalog, is_numbers = self._catalog, sort.layout == NUMBERS
+        sums, models = self._sums(books, sort), [book.account.model for book in books]
+        streams = catalog.columns.entities.stream[models].astype(np.int32)
+        values = expected_of(
+            None if is_numbers else sums.joint, sums.right if sort.layout == RIGHT_WRONG else None,
+            sums.scores if sort.losses else None, positives_by_owner(catalog, streams), numbers=is_numbers,
+            histograms=sums.histogram if sort.is_ranked else None,
+        )  # fmt: skip
+        measures = values.by_name([book.account.stream.config.measures for book in books])
+        for book, expected, own in zip(books, sums.expected.tolist(), measures):
+            labelled = sum(state.labelled for state in book.periods)
+            yield _Summed(book.index, book.account, book.periods, _Total(labelled, expected, own))
+
+    def _sums(self, books: Sequence[_Open], sort: _Sort) -> _Sums:
+        """The sums over the periods of each book, in order of time."""
+        count = len(books)
+        sums = _Sums(
+            np.zeros((count, 4 * sort.capacity * sort.capacity)), np.zeros((count, 2)),
+            np.zeros((count, SIZE)), np.zeros((count, SCORE_WIDTH)), np.zeros(count),
+        )  # fmt: skip
+        for k in range(max(len(book.periods) for book in books)):
+            finals, estimated = list[tuple[int, ...]](), list[tuple[int, ...]]()
+            for index, book in enumerate(books):
+                if k >= len(book.periods):
+                    continue
+                state = book.periods[k]
+                place = book.account.places.get(state.start)
+                if place is None:
+                    finals.append((index, state.row, state.labelled))
+                else:
+                    estimated.append((index, state.row, place, book.account.model))
+            if finals:
+                self._add_finals(sums, *np.array(finals).T, sort)
+            if estimated:
+                self._add_estimated(sums, *np.array(estimated).T, sort, books[0].account.group)
+        return sums
+
+    def _add_finals(self, sums: _Sums, books: Ints, rows: Ints, labelled: Ints, sort: _Sort) -> None:
+        """Add final periods (rows) to sums of books."""
+        periods = self._accounts.periods
+        cells = read_cells(periods, rows, sort.capacity)
+        sums.joint[books] += cells
+        sums.right[books] += _right_of(cells, sort.capacity)
+        sums.scores[books] += read_sums(periods, rows)[:, :SIZE]
+        sums.histogram[books] += read_ranks(periods, rows)
+        sums.expected[books] += labelled
+
+    def _add_estimated(
+        self, sums: _Sums, books: Ints, rows: Ints, places: Ints, models: Ints, sort: _Sort, group: Group
+    ) -> None:
+        """Add estimates of periods (rows) to sums of books."""
+        tables, periods, look = self._accounts.expected, self._accounts.periods, group.look
+        sums.expected[books] += look.summary[places, EXPECTED]
+        if sort.layout == RIGHT_WRONG:
+            sums.right[books] += look.cells[places, 0]
+        elif sort.layout != NUMBERS:
+            codes, classes = tables.models.codes[models], tables.models.classes[models]
+            sums.joint[books] += joint_of(look.cells[places], codes, classes, sort.capacity)
+        if sort.losses:
+            sums.scores[books] += sums_with(periods, tables, models, rows, look.coming[places], sort.losses)
+        if sort.is_ranked and sort.layout == TWO:
+            histograms, _ = ranks_with(self._catalog, periods, tables, models, rows, group, places)
+            sums.histogram[books] += histograms
 
     def _with_intervals(self, books: Sequence[_Summed]) -> list[dict[str, dict[str, Any]]]:
         """The values of books by measure, with intervals where each of a book's estimated periods has one."""
@@ -246,8 +311,7 @@ class Books:
 
 
 def _right_of(cells: Floats, capacity: int) -> Floats:
-    """The numbers of wrong and right predictions of joint counts, (4·k²,)."""
-    right = sum(
-        float(cells[cell_of(code, code, bits, capacity)]) for code in range(capacity) for bits in range(4)
-    )
-    return np.array([float(cells.sum()) - right, right])
+    """The numbers of wrong and right predictions, (n, 2), of joint counts, (n, 4·k²)."""
+    by_pair = cells.reshape(len(cells), capacity, capacity, 4).sum(axis=3)
+    right = by_pair[:, np.arange(capacity), np.arange(capacity)].sum(axis=1)
+    return np.stack((by_pair.sum(axis=(1, 2)) - right, right), axis=1)

@@ -328,7 +328,7 @@ def _of_matrices(catalog: Catalog, tables: ExpectedTables, models: Ints, cells: 
         codes, classes = of_models.codes[models[chosen]], of_models.classes[models[chosen]]
         positives = positives_by_owner(catalog, streams[chosen])
         for block in _blocks(len(chosen), 4 * capacity * capacity):
-            joint = _joint_of(cells[chosen[block]], codes[block], classes[block], capacity)
+            joint = joint_of(cells[chosen[block]], codes[block], classes[block], capacity)
             of_block = PeriodValues(into.values[block], into.reasons[block])
             own = positives._replace(owner=positives.owner[block])
             measure_joint(joint, own, of_block, whole=False)
@@ -337,7 +337,7 @@ def _of_matrices(catalog: Catalog, tables: ExpectedTables, models: Ints, cells: 
     return _by_kind(np.array(capacities), measure)
 
 
-def _joint_of(cells: Floats, codes: Ints32, classes: Ints32, capacity: int) -> Floats:
+def joint_of(cells: Floats, codes: Ints32, classes: Ints32, capacity: int) -> Floats:
     """Joint cells, (n, 4·k²), of expected matrices, (n, J, K) by places of classes, whose codes are given."""
     _, predicted, labels = cells.shape
     joint = np.zeros((len(cells), 4 * capacity * capacity))
@@ -403,29 +403,30 @@ def _mean_loss(faded: Floats, first: int, step: int, b: int, column: int, start:
 
 
 def expected_of(
-    joint: Floats | None, right: tuple[float, float] | None, sums: Floats | None, positives: Positives, *,
-    numbers: bool, histogram: Floats | None = None,
+    joint: Floats | None, right: Floats | None, sums: Floats | None, positives: Positives, *,
+    numbers: bool, histograms: Floats | None = None,
 ) -> PeriodValues:  # fmt: skip
-    """Estimated measures of one period, from totals, in one row.
+    """Estimated measures from totals of periods, a row for each total.
 
-    `joint`: (4·k²,) the expected cells of classes; None: the task is regression (`numbers`). `right`: the
-    expected numbers of wrong and right predictions, if only these are distinguished. `sums`: (`SIZE`,) of
-    scores; None: there are no mean losses. `positives`: those of the stream, which has number 0. `histogram`:
-    (`SCORE_WIDTH`,) of scores; None: ranks aren't estimated.
+    `joint`: (n, 4·k²) the expected cells of classes; None: the task is regression (`numbers`). `right`:
+    (n, 2) the expected numbers of wrong and right predictions, if only these are distinguished. `sums`:
+    (n, `SIZE`) of scores; None: there are no mean losses. `positives`: their rows are those of the totals.
+    `histograms`: (n, `SCORE_WIDTH`) of scores; None: ranks aren't estimated.
     """
-    values, only_row = _new(1, _NOT_ESTIMATED), np.zeros(1, dtype=np.int64)
+    count = len(positives.owner)
+    values, rows = _new(count, _NOT_ESTIMATED), np.arange(count)
     if sums is not None:
-        _put_losses(values, only_row, sums[None], numbers)
+        _put_losses(values, rows, sums, numbers)
     if right is not None:
-        _put_right(values, np.array([right[0]]), np.array([right[1]]))
+        _put_right(values, right[:, 0], right[:, 1])
     elif joint is not None:
-        own = _new(1)
-        positive = measure_joint(joint[None], positives, own)
-        _put(values, only_row, _MATRIX_COLUMNS, own)
-        if histogram is not None:
-            _put_ranks(values, only_row, histogram[None], positive)
-    if histogram is not None and right is not None:
-        values.reasons[0, _RANK_COLUMNS] = _TOO_MANY_CLASSES
+        own = _new(count)
+        positive = measure_joint(joint, positives, own)
+        _put(values, rows, _MATRIX_COLUMNS, own)
+        if histograms is not None:
+            _put_ranks(values, rows, histograms, positive)
+    if histograms is not None and right is not None:
+        values.reasons[:, _RANK_COLUMNS] = _TOO_MANY_CLASSES
     return values
 
 
