@@ -93,7 +93,8 @@ def by_default() -> list[str]:
         list(pair_statuses(copied.pairs))
     shard.last_set()
     unneeded: tuple[Any, ...] = (
-        following._update, expecting._look, periods._update, due_periods._due, window.rank,
+        following._update, expecting._look_at_labels, expecting._look_at_samples, periods._update,
+        due_periods._due, window.rank,
     )  # fmt: skip
     return [*found, *(loop.__qualname__ for loop in unneeded if loop.overloads)]
 

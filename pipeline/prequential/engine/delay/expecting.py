@@ -8,10 +8,11 @@ follows a level that moves from period to period: see `levels`. With sampled lab
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, named
 from prequential.engine.delay import calibrating, censoring, expected, levels, paces, sampled
 from prequential.engine.delay.calibrating import ModelCounters, OpenPeriods, PeriodEstimates, PeriodLook
 from prequential.engine.delay.censoring import INFORMATION, PRIOR, TILT, WIDTH
@@ -109,7 +110,8 @@ def _look_at(
     model_of = np.repeat(np.arange(len(model_rows)), np.diff(ends, prepend=0))
     maturities = maturity_of(clocks[model_of], periods.end, models.horizon[model_rows[model_of]])
     label_paces = np.ones(n) if closing else paces.paces_of(models, model_rows[model_of], maturities)
-    _look(tables.of_models.counts, together, closing, periods, label_paces, scratch, result)
+    look = _look_at_samples if is_sampled else _look_at_labels
+    look(tables.of_models.counts, together, closing, periods, label_paces, scratch, result)
     return result
 
 
@@ -118,46 +120,6 @@ def _last(models: ExpectedModels, model_rows: Ints) -> Ints:
     present = np.arange(models.codes.shape[1]) < models.classes[model_rows, None]
     matches = present & (models.codes[model_rows] == models.at_horizon[model_rows, None] - 1)
     return np.where(matches.any(axis=1), matches.argmax(axis=1), -1)
-
-
-@kernel
-def _look(
-    faded: Floats, together: _Together, closing: bool, periods: OpenPeriods, label_paces: Floats,
-    scratch: calibrating.CalibrationScratch, result: PeriodEstimates,
-) -> None:  # fmt: skip
-    _, predicted, labels = result.cells.shape
-    bins, i = result.coming.shape[2], 0
-    for m in range(len(together.ends)):
-        if i == together.ends[m]:  # no period: it may have no counters yet
-            continue
-        model = ModelCounters(
-            faded, together.starts[m], together.levels[m], together.squares[m], predicted, labels, bins,
-            together.horizon[m], together.clock[m], float(together.clock[m] - together.since[m]),
-            float(together.outcomes[m]), closing, together.closes[m] != 0,
-            together.last[m],
-        )  # fmt: skip
-        calibrating.add_up(model, scratch)
-        calibrating.calibrate(model, scratch)
-        for j in range(predicted):
-            for k in range(labels):
-                level = model.levels + (j * labels + k) * LEVEL
-                scratch.mean[j, k], scratch.variance[j, k] = faded[level + MEAN], faded[level + VARIANCE]
-        while i < together.ends[m]:
-            age, length = model.clock - periods.start[i], periods.end[i] - periods.start[i]
-            for slot in range(SLOTS):
-                newest = max(0.0, float(age - length * (slot + 1) // SLOTS))
-                oldest = max(0.0, float(age - length * slot // SLOTS))
-                calibrating.share_arrived(model, newest, oldest, scratch, slot)
-            places = places_of_period(periods.block[i], predicted, labels, bins)
-            look = PeriodLook(
-                model, periods.counts, periods.weights, places, scratch, result, i, label_paces[i]
-            )
-            calibrating.deviate(look)
-            if model.squares:
-                sampled.expect(look)
-            else:
-                _expect(look)
-            i += 1
 
 
 @inner
@@ -311,3 +273,48 @@ def _move_levels(look: PeriodLook, j: int) -> None:
         if model.closing:
             model.faded[level + MEAN] = scratch.mean[j, k]
             model.faded[level + VARIANCE] = scratch.variance[j, k]
+
+
+def _looking(owner: str, expect: Callable[[PeriodLook], None]) -> Any:
+    """The loop that looks at periods, with what estimates one of them."""
+
+    def look_at(
+        faded: Floats, together: _Together, closing: bool, periods: OpenPeriods, label_paces: Floats,
+        scratch: calibrating.CalibrationScratch, result: PeriodEstimates,
+    ) -> None:  # fmt: skip
+        _, predicted, labels = result.cells.shape
+        bins, i = result.coming.shape[2], 0
+        for m in range(len(together.ends)):
+            if i == together.ends[m]:  # no period: it may have no counters yet
+                continue
+            model = ModelCounters(
+                faded, together.starts[m], together.levels[m], together.squares[m], predicted, labels, bins,
+                together.horizon[m], together.clock[m], float(together.clock[m] - together.since[m]),
+                float(together.outcomes[m]), closing, together.closes[m] != 0,
+                together.last[m],
+            )  # fmt: skip
+            calibrating.add_up(model, scratch)
+            calibrating.calibrate(model, scratch)
+            for j in range(predicted):
+                for k in range(labels):
+                    level = model.levels + (j * labels + k) * LEVEL
+                    scratch.mean[j, k], scratch.variance[j, k] = faded[level + MEAN], faded[level + VARIANCE]
+            while i < together.ends[m]:
+                age, length = model.clock - periods.start[i], periods.end[i] - periods.start[i]
+                for slot in range(SLOTS):
+                    newest = max(0.0, float(age - length * (slot + 1) // SLOTS))
+                    oldest = max(0.0, float(age - length * slot // SLOTS))
+                    calibrating.share_arrived(model, newest, oldest, scratch, slot)
+                places = places_of_period(periods.block[i], predicted, labels, bins)
+                look = PeriodLook(
+                    model, periods.counts, periods.weights, places, scratch, result, i, label_paces[i]
+                )
+                calibrating.deviate(look)
+                expect(look)
+                i += 1
+
+    return kernel(named(look_at, owner))
+
+
+#: The loop for sampled labels is compiled only where some are: see `engine.delay.accounts.samples`.
+_look_at_labels, _look_at_samples = _looking("labels", _expect), _looking("samples", sampled.expect)
