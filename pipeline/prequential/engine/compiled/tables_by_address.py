@@ -11,6 +11,7 @@ the compiler may keep what it has read.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numba.core.cgutils
@@ -70,6 +71,13 @@ def _size(kind: Any) -> int:
     return _WORD * (_WORDS_BEFORE_SHAPE + 2 * kind.ndim)
 
 
+@cache
+def _bytes_of(context: Any, dtype: Any) -> int:
+    """Number of bytes of an array's items: to find it, LLVM reads a module of its own."""
+    size: int = context.get_abi_sizeof(context.get_data_type(dtype))
+    return size
+
+
 def _moved(builder: Any, address: Any, size: int) -> Any:
     return builder.gep(address, [ir.Constant(cgutils.intp_t, size)], inbounds=True) if size else address
 
@@ -91,7 +99,7 @@ def _array(context: Any, builder: Any, kind: Any, place: Any) -> Any:
         loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
         return loaded
 
-    number = ir.Constant(cgutils.intp_t, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+    number = ir.Constant(cgutils.intp_t, _bytes_of(context, kind.dtype))
     array.itemsize = number
     array.data = word(4, array.data.type)
     shape = [word(_WORDS_BEFORE_SHAPE + axis) for axis in range(kind.ndim)]
