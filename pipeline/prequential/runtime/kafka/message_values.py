@@ -29,6 +29,9 @@ _FILE_MAGIC = b"ARROW1"
 #: Most rows of an Arrow message: a few bytes of columns without values may claim any number of rows.
 MOST_ROWS = 1_000_000
 
+#: Most bytes of an Arrow message's columns, decompressed and with a copy of each value.
+MOST_BYTES = 1 << 28
+
 
 class ArrowValues(Sequence["bytes | None"]):
     """The rows of Arrow messages with one schema; the text of a record is JSON."""
@@ -146,6 +149,7 @@ def read(message: bytes) -> Any:
     try:
         import pyarrow as pa
         from prequential.mapping.arrow_rows import without_view
+        from prequential.runtime.kafka.arrow_sizes import value_bytes
     except ImportError as error:
         raise Unreadable(
             "it is an Arrow stream, which needs pyarrow: pip install 'prequential[files]' for all workers, "
@@ -155,9 +159,10 @@ def read(message: bytes) -> Any:
         raise Unreadable("it is an Arrow file: expected an Arrow stream, as pyarrow.ipc.new_stream writes it")
     content = pa.BufferReader(message)
     try:
+        _check_decompressed(message)
         with pa.ipc.open_stream(content) as stream:
             batches = []
-            count = 0
+            count = size = 0
             for batch in stream:
                 count += batch.num_rows
                 if count > MOST_ROWS:
@@ -165,6 +170,8 @@ def read(message: bytes) -> Any:
                         f"the Arrow stream has at least {count:,} rows: at most {MOST_ROWS:,} are allowed"
                     )
                 batch.validate(full=True)
+                size += sum(int(value_bytes(column).sum()) for column in batch.columns)
+                _check_bytes(size, "the values of its rows")
                 batches.append(batch)
             schema = pa.schema([_in_utc(without_view(field)) for field in stream.schema])
             table = pa.Table.from_batches(batches, stream.schema).cast(schema)
@@ -182,6 +189,25 @@ def read(message: bytes) -> Any:
     if not count:
         raise Unreadable("the Arrow stream has no rows")
     return table
+
+
+def _check_decompressed(message: bytes) -> None:
+    """Raise Unreadable if the columns of an Arrow stream would be too large once they are decompressed."""
+    import pyarrow as pa
+    from prequential.runtime.kafka.arrow_sizes import decompressed_bytes
+
+    size = 0
+    for part in pa.ipc.MessageReader.open_stream(pa.BufferReader(message)):
+        size += decompressed_bytes(part.metadata.to_pybytes(), memoryview(part.body or b""))
+        _check_bytes(size, "its columns")
+
+
+def _check_bytes(size: int, what: str) -> None:
+    if size > MOST_BYTES:
+        raise Unreadable(
+            f"{what} take {size >> 20:,} MiB once the Arrow stream is decompressed: at most "
+            f"{MOST_BYTES >> 20} MiB are allowed; send fewer rows in a message"
+        )
 
 
 def _in_utc(field: Any) -> Any:
