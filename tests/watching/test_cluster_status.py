@@ -121,6 +121,19 @@ def test_the_most_important_problem_comes_first() -> None:
     assert kinds(group(WHOLE, late, lost), metrics(**WELL), incident()) == ["lost_records", "behind", "worse"]
 
 
+def test_a_stream_in_several_partitions_names_each() -> None:
+    """In the words of the dashboard; a stream in one partition has no such words."""
+    own = [incident(id=f"{number}a1b2c3d4e5f", partition=number, grade="lasting") for number in range(2)]
+    values = [metrics(partition=number, **WELL) for number in (-1, 0, 1)]
+    status = status_of(group(WHOLE), *values, *own)
+    places = [f"(partition {number} alone)" for number in range(2)]
+    named = [[place for place in places if place in problem.sentence] for problem in status.problems]
+    assert sorted(named) == [[place] for place in places]
+    assert sum(place in line for line in status.lines() for place in places) == 4
+    assert {entry["partition"] for entry in status.as_json()["incidents"]} == {0, 1}
+    assert not any("alone" in line for line in status_of(group(WHOLE), metrics(**WELL), own[0]).lines())
+
+
 def test_names_are_data() -> None:
     name = "x\x1b[31m\nok: nothing is wrong"
     lines = list(status_of(group(WHOLE), metrics(stream=name), incident(stream=name)).lines())

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from prequential.engine.estimators.naming import is_baseline
 from prequential.topics.errors import printable
-from prequential.topics.outputs import Incident
+from prequential.topics.outputs import ALL_PARTITIONS, Incident
 from prequential.views.dashboard.overview import Overview
 from prequential.views.state.history import History
 from prequential.views.state.incidents import OPEN, began
@@ -170,7 +170,8 @@ class ClusterStatus:
             if mark is not None and mark.mark in _SETTLED:
                 continue
             others = f" and {need['models'] - 1:,} more models" if need["models"] > 1 else ""
-            name = f"{printable(need['stream'])}/{printable(need['model'])}{others}"
+            place = self._place(need["stream"], need["partition"])
+            name = f"{printable(need['stream'])}/{printable(need['model'])}{others}{place}"
             yield Problem(
                 need_status["kind"],
                 f"{name}: {need_status['word']}. {need_status['sentence']}",
@@ -264,7 +265,8 @@ class ClusterStatus:
             since = entry["waiting_since"]
             lasted = "no label yet" if since is None else f"no label for {status.age(self._now - since)}"
             why = "" if entry["why"] is None else f": {entry['why']}"
-            yield f"{printable(entry['stream'])}/{printable(entry['model'])}  {lasted}{why}"
+            place = self._place(entry["stream"], entry["partition"])
+            yield f"{printable(entry['stream'])}/{printable(entry['model'])}{place}  {lasted}{why}"
         if len(missing) > _LISTED:
             yield f"… and {len(missing) - _LISTED:,} more"
 
@@ -283,6 +285,7 @@ class ClusterStatus:
             "id": incident.id,
             "stream": incident.stream,
             "model": incident.model,
+            "partition": incident.partition,
             "segment": incident.segment,
             "grade": incident.grade if isinstance(incident.grade, str) else None,
             "severity": incident.severity,
@@ -301,9 +304,16 @@ class ClusterStatus:
         for incident in incidents[:_LISTED]:
             mark = self._history.marks.newest(incident.id)
             marked = "" if mark is None else f" (marked {mark.mark})"
-            yield f"{status.sentence(incident)}{marked}"
+            place = self._place(incident.stream, incident.partition)
+            yield f"{status.sentence(incident)}{place}{marked}"
         if len(incidents) > _LISTED:
             yield f"… and {len(incidents) - _LISTED:,} more"
+
+    def _place(self, stream: str, partition: int) -> str:
+        """Return the words for a partition, as in the dashboard; none for a stream in one partition."""
+        if stream not in self._history.split:
+            return ""
+        return " (all partitions)" if partition == ALL_PARTITIONS else f" (partition {partition} alone)"
 
     def _ago(self, ms: int) -> str:
         return f"{status.age(max(0, self._now - ms))} ago"

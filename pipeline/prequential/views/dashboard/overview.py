@@ -175,6 +175,7 @@ class Overview:
             elif len(needs) < _LISTED:
                 needs[group] = {
                     "stream": key.stream, "model": key.model, "partition": key.partition, "models": 1,
+                    "split": key.stream in self._history.split,
                     "status": self._statuses.as_json(row, now), "spark": self._spark(row),
                 }  # fmt: skip
         return list(needs.values())

@@ -74,7 +74,8 @@ function needs(data) {
       const [view, about] = status.incident ? ["incident", { id: status.incident }] : one.models > 1 ? ["overview", { search: stream }] : ["model", { stream, model, partition }];
       const row = link(view, about,
         h("span", { class: "chipcell" }, chip(status.kind, status.word)),
-        h("span", { class: "who" }, h("span", { class: "quiet" }, `${stream} / `), h("b", {}, one.models > 1 ? `${count(one.models)} models` : model)),
+        h("span", { class: "who" }, h("span", { class: "quiet" }, `${stream} / `), h("b", {}, one.models > 1 ? `${count(one.models)} models` : model),
+          one.split ? h("span", { class: "quiet" }, ` (${place(partition)})`) : null),
         h("span", { class: "what" }, status.sentence, status.next ? h("span", { class: again ? "quiet again" : "quiet" }, ` Next: ${status.next}.`) : null),
         move({ before: status.before, after: status.after }, `c-${status.kind}`) ?? h("span", { class: "move" }),
         spark(one.spark, `c-${status.kind}`) ?? h("span", { class: "spark" }),
