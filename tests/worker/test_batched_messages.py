@@ -8,6 +8,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,7 @@ from prequential.runtime.worker.publisher import MessageConverter
 from prequential.topics.dead_letters import origin_of
 from prequential.topics.outputs import DeadLetter, Metrics, decoded
 
+from tests.nightly import NIGHTLY
 from tests.packed import pack, stream_of
 
 PREDICTIONS, LABELS = 1, 2
@@ -470,14 +472,33 @@ def test_the_text_of_a_row_can_be_sent_again() -> None:
     )
 
 
-def test_any_bytes_after_the_marker_are_read_or_refused() -> None:
-    """Changes of single bytes crash nothing."""
-    rng, message = random.Random(2), bytearray(stream_of(table(**GOOD), "lz4"))
-    for _ in range(300):
+NESTED = {
+    "instance_id": pa.array([b"a", b"b", b"c"], pa.binary_view()),
+    "y_true": pa.array([[1.5], [], None], pa.list_(pa.float64())),
+    "ts": pa.array([1, 2, 3], pa.timestamp("ns", "Europe/Paris")),
+    "value": pa.array([Decimal("1.5"), None, Decimal(2)]),
+    "struct": [{"a": "x", "b": {"c": 1.0}}, None, {"a": None, "b": None}],
+    "map": pa.array([[("k", "v")], None, []], pa.map_(pa.string(), pa.string())),
+    "names": pa.array(["a", "b", "a"]).dictionary_encode(),
+    "view": pa.array(["a", None, "c"], pa.string_view()),
+    "runs": pa.RunEndEncodedArray.from_arrays([3], ["a"]),
+    "union": pa.UnionArray.from_sparse(pa.array([0] * 3, pa.int8()), [pa.array([1, 2, 3])]),
+}
+
+
+@pytest.mark.parametrize("columns", [GOOD, NESTED], ids=["plain", "nested"])
+@pytest.mark.parametrize("compression", [None, "lz4"])
+def test_any_bytes_after_the_marker_are_read_or_refused(
+    columns: dict[str, object], compression: str | None
+) -> None:
+    """Changes of single bytes crash nothing: neither the reading of records, nor that of their texts."""
+    rng, message = random.Random(2), bytearray(stream_of(table(**columns), compression, 2))
+    for _ in range(1_000 if NIGHTLY else 150):
         changed = bytearray(message)
         for _ in range(rng.choice([1, 2, 10])):
             changed[rng.randrange(4, len(changed))] = rng.randrange(256)
         letters_of([bytes(changed)])
+        list(fetched([bytes(changed)]).values)
 
 
 def test_a_quarantined_arrow_message_is_not_parsed() -> None:
