@@ -58,7 +58,7 @@ class _Total(NamedTuple):
 class _Open(NamedTuple):
     """A book and its periods."""
 
-    index: int  # among all that were asked for
+    number: int  # among all that were asked for
     account: OpenBook
     periods: list[PeriodState]
 
@@ -66,7 +66,7 @@ class _Open(NamedTuple):
 class _Summed(NamedTuple):
     """A book that is summed up."""
 
-    index: int  # among all that were asked for
+    number: int  # among all that were asked for
     account: OpenBook
     periods: list[PeriodState]
     total: _Total
@@ -123,16 +123,16 @@ class Books:
         """
         messages = list[dict[str, Any] | None]([None] * len(accounts))
         open_books = list[_Open]()
-        for index, account in enumerate(accounts):
+        for number, account in enumerate(accounts):
             periods = self._periods(account)
             is_newest = bool(periods) and periods[-1].start == account.newest
             if is_newest and all(state.is_final or state.start in account.places for state in periods):
-                open_books.append(_Open(index, account, periods))
+                open_books.append(_Open(number, account, periods))
         summed = list(self._summed_up(open_books))
         for book, measures in zip(summed, self._with_intervals(summed)):
             periods, total = book.periods, book.total
             predictions = sum(state.predictions for state in periods)
-            messages[book.index] = {
+            messages[book.number] = {
                 "periods": len(periods), "start": periods[0].start, "end": periods[-1].end,
                 "predictions": predictions, "labelled_share": total.labelled / predictions,
                 "measures": measures, "undefined": total.measures[1],
@@ -178,7 +178,7 @@ class Books:
         measures = values.by_name([book.account.stream.config.measures for book in books])
         for book, expected, own in zip(books, sums.expected.tolist(), measures):
             labelled = sum(state.labelled for state in book.periods)
-            yield _Summed(book.index, book.account, book.periods, _Total(labelled, expected, own))
+            yield _Summed(book.number, book.account, book.periods, _Total(labelled, expected, own))
 
     def _sums(self, books: Sequence[_Open], sort: _Sort) -> _Sums:
         """The sums over the periods of each book, in order of time."""
@@ -199,9 +199,11 @@ class Books:
                 else:
                     estimated.append((index, state.row, place, book.account.model))
             if finals:
-                self._add_finals(sums, *np.array(finals).T, sort)
+                own_books, rows, labelled = np.array(finals).T
+                self._add_finals(sums, own_books, rows, labelled, sort)
             if estimated:
-                self._add_estimated(sums, *np.array(estimated).T, sort, books[0].account.group)
+                own_books, rows, places, models = np.array(estimated).T
+                self._add_estimated(sums, own_books, rows, places, models, sort, books[0].account.group)
         return sums
 
     def _add_finals(self, sums: _Sums, books: Ints, rows: Ints, labelled: Ints, sort: _Sort) -> None:
@@ -303,7 +305,8 @@ class Books:
         times = np.array([
             (book.account.clock, state.start, state.end) for book, state in zip(books, states)
         ])  # fmt: skip
-        stage = records.stage_of(*times.T, self._accounts.expected.models.horizon[models])
+        clocks, starts, ends = times.T
+        stage = records.stage_of(clocks, starts, ends, self._accounts.expected.models.horizon[models])
         squares = np.array([scale**2 for scale in summary[:, SCALE].tolist()])
         by_chance = np.zeros(len(books))
         np.divide(summary[:, BY_CHANCE], squares, out=by_chance, where=place >= 0)
