@@ -216,12 +216,13 @@ class Incidents:
             return
         rows = past.examples[:count]
         owners, first, counts = np.unique(log.entity[rows], return_index=True, return_counts=True)
-        by_owner = np.split(rows[np.argsort(log.entity[rows], kind="stable")], np.cumsum(counts)[:-1])
+        ordered = rows[np.argsort(log.entity[rows], kind="stable")].tolist()
+        ends, sizes, owner_rows = np.cumsum(counts).tolist(), counts.tolist(), owners.tolist()
         # Most of these are dropped again, so only those that stay need their ids.
         wanted: list[tuple[list[Any], int]] = []
         for group in np.argsort(first).tolist():
-            kept: list[Any] = self.examples.setdefault(int(owners[group]), [])
-            _remember(kept, by_owner[group].tolist())
+            kept: list[Any] = self.examples.setdefault(owner_rows[group], [])
+            _remember(kept, ordered[ends[group] - sizes[group] : ends[group]])
             start = len(kept)
             while start and type(kept[start - 1]) is int:  # the new ones come last
                 start -= 1
