@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -440,10 +441,22 @@ def _remember(kept: list[Any], new: Sequence[Any]) -> None:
     >>> kept[:8], kept[8:11], len(kept)
     ([1, 3, 5, 7, 9, 11, 13, 15], [16, 17, 18], 25)
     """
-    index = 0
-    while index < len(new):
-        room = _REMEMBERED + 1 - len(kept)
-        kept += new[index : index + room]
-        index += room
-        if len(kept) > _REMEMBERED:
-            del kept[: len(kept) // 2 : 2]
+    examples = [*kept, *new]
+    kept[:] = [examples[place] for place in _places_kept(len(kept), len(new))]
+
+
+#: Numbers of examples of which the places are remembered: a busy stream often has as many new ones as before.
+_NUMBERS_REMEMBERED = 1_024
+
+
+@lru_cache(_NUMBERS_REMEMBERED)
+def _places_kept(kept: int, new: int) -> tuple[int, ...]:
+    """The places of the examples that stay, when new ones are appended to as many as are kept."""
+    places = list(range(kept))
+    while new:
+        added = min(new, _REMEMBERED + 1 - len(places))
+        places += range(kept, kept + added)
+        kept, new = kept + added, new - added
+        if len(places) > _REMEMBERED:
+            del places[: len(places) // 2 : 2]
+    return tuple(places)
