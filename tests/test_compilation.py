@@ -99,6 +99,28 @@ def by_default() -> list[str]:
     return [*found, *(loop.__qualname__ for loop in unneeded if loop.overloads)]
 
 
+def with_periods() -> list[str]:
+    """Loops that periods of the default configuration have no use of, and that are there all the same.
+
+    Estimates of sampled labels, and costs by value, are for streams that ask for them. Measures are computed
+    by the loop that estimators have: only its form without periods is there.
+    """
+    from prequential.configuration.settings.model import Config
+    from prequential.configuration.settings.streams import StreamConfig
+    from prequential.engine.delay import expecting
+    from prequential.engine.estimators import measuring
+    from prequential.engine.output import period_measures
+    from prequential.runtime.compilation import compile_loops
+
+    compile_loops(lambda notice: None, Config())
+    forms = len(measuring.measure.overloads)  # type: ignore[attr-defined]
+    compile_loops(lambda notice: None, Config(defaults=StreamConfig(period=86_400_000)))
+    unneeded: tuple[Any, ...] = (expecting._look_at_samples, period_measures._put_paid)
+    found = [loop.__qualname__ for loop in unneeded if loop.overloads]
+    further = len(measuring.measure.overloads) - forms  # type: ignore[attr-defined]
+    return [*found, *["measure"] * further]
+
+
 def later() -> list[str]:
     """Loops that are compiled, or fetched from the cache, after all should have been."""
     from helpers import catch_up, live, small_logs
@@ -150,6 +172,10 @@ def missing() -> list[str]:
 
     loopcache.LoopCache.save_overload = noted  # type: ignore[method-assign]
     return found
+
+
+def test_periods_need_no_loops_of_other_settings() -> None:
+    assert in_another_process("with periods") == "[]\n"
 
 
 @pytest.mark.parametrize("stream", ["by default", "", "merged"])
@@ -586,6 +612,6 @@ def test_two_processes_that_save_at_once_never_confuse_their_loops(tmp_path: Pat
 if __name__ == "__main__":
     modes = {
         "here": compiled_here, "by default": by_default, "merged": merged,
-        "everything": everything, "small": small, "slow": slow_compilation,
+        "everything": everything, "small": small, "slow": slow_compilation, "with periods": with_periods,
     }  # fmt: skip
     print(modes.get("".join(sys.argv[1:]), later)())

@@ -283,10 +283,10 @@ def _warm_up_estimates(state: ShardState, catalog: Catalog) -> None:
     put_ratios(expected.records, none, none, np.empty(FINALS), np.zeros(0))
     codes, classes = expected.models.codes[none], expected.models.classes[none]
     positives = positives_by_owner(catalog, np.zeros(1, dtype=np.int32))
-    put_positives(np.zeros((0, 2, 2)), codes, classes, positives, 2, none)
+    put_positives(np.zeros((0, 2, 2)), codes, classes, positives, np.empty(2), none)
     add_coming(
         expected.of_models.counts, expected.of_periods.counts, none, none, np.zeros((0, 2, 1, 2)), codes,
-        classes, none, np.zeros((0, scores.SCORE_WIDTH)),
+        classes, none, np.empty((2, scores.SCORE_BINS)), np.zeros((0, scores.SCORE_WIDTH)),
     )  # fmt: skip
 
 

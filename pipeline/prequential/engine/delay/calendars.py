@@ -171,7 +171,7 @@ def _latest(calendars: Calendars, calendar: int, ts: int) -> int:
     return low
 
 
-@kernel
+@inner
 def start_of(calendars: Calendars, calendar: int, width: int, ts: int) -> int:
     """Start (ms) of the period of `width` ms that a time lies in."""
     change = _latest(calendars, calendar, ts)
@@ -180,7 +180,7 @@ def start_of(calendars: Calendars, calendar: int, width: int, ts: int) -> int:
     return start if start > calendars.at[calendar, change] else calendars.begins[calendar, change]
 
 
-@kernel
+@inner
 def end_of(calendars: Calendars, calendar: int, width: int, start: int) -> int:
     """End (ms) of the period that begins at `start`: where the next one begins."""
     change = _latest(calendars, calendar, start)

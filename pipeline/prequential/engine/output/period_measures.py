@@ -290,7 +290,8 @@ def ranks_with(
     positives = positives_by_owner(catalog, entities.stream[models].astype(np.int32))
     capacity = max(catalog.plans[plan].capacity for plan in entities.plan[models].tolist())
     positive = np.empty(len(models), dtype=np.int64)
-    put_positives(cells, of_models.codes[models], of_models.classes[models], positives, capacity, positive)
+    codes, classes = of_models.codes[models], of_models.classes[models]
+    put_positives(cells, codes, classes, positives, np.empty(capacity), positive)
     blocks, coming = group.blocks[places], group.look.coming[places]
     return expected_histograms(periods, tables, OpenRanks(models, rows, blocks, coming, positive)), positive
 

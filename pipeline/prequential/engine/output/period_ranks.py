@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Floats, Ints, Ints32, allocating, inner
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32, inner, kernel
 from prequential.engine.compiled.mathematics import exp
 from prequential.engine.delay.expected import ExpectedTables, ranks_at
 from prequential.engine.delay.periods import PeriodTables, read_ranks
@@ -42,17 +42,19 @@ def expected_histograms(periods: PeriodTables, tables: ExpectedTables, account: 
     codes, classes = tables.models.codes[account.models], tables.models.classes[account.models]
     add_coming(
         tables.of_models.counts, tables.of_periods.counts, of_models, of_periods, account.coming, codes,
-        classes, account.positive, histograms,
+        classes, account.positive, np.empty((2, SCORE_BINS)), histograms,
     )  # fmt: skip
     return histograms
 
 
-@allocating
+@kernel
 def put_positives(
-    cells: Floats, codes: Ints32, classes: Ints32, positives: Positives, capacity: int, into: Ints
+    cells: Floats, codes: Ints32, classes: Ints32, positives: Positives, labels: Floats, into: Ints
 ) -> None:
-    """Put the codes of the positive classes of expected matrices, (n, J, K) by places of classes."""
-    labels = np.empty(capacity)
+    """Put the codes of the positive classes of expected matrices, (n, J, K) by places of classes.
+
+    `labels`, (k,): scratch, with room for all classes.
+    """
     for i in range(len(cells)):
         labels[:] = 0.0
         for k in range(classes[i]):
@@ -61,13 +63,12 @@ def put_positives(
         into[i] = positive_of(positives, i, labels)
 
 
-@allocating
+@kernel
 def add_coming(
     faded: Floats, counts: Ints32, of_models: Ints, of_periods: Ints, coming: Floats, codes: Ints32,
-    classes: Ints32, positive: Ints, histograms: Floats,
+    classes: Ints32, positive: Ints, shares: Floats, histograms: Floats,
 ) -> None:  # fmt: skip
-    """Add the expected labels to histograms, (n, `SCORE_WIDTH`)."""
-    shares = np.empty((2, SCORE_BINS))
+    """Add the expected labels to histograms, (n, `SCORE_WIDTH`); `shares`, (2, `SCORE_BINS`), is scratch."""
     _, predicted, bins, labels = coming.shape
     for i in range(len(coming)):
         for j in range(predicted):
