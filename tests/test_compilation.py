@@ -102,20 +102,23 @@ def by_default() -> list[str]:
 def with_periods() -> list[str]:
     """Loops that periods of the default configuration have no use of, and that are there all the same.
 
-    Estimates of sampled labels, and costs by value, are for streams that ask for them. Measures are computed
-    by the loop that estimators have: only its form without periods is there.
+    Ranks, sampled labels and costs by value are for streams that ask for them. Measures are computed by the
+    loop that estimators have: only its form without periods is there.
     """
     from prequential.configuration.settings.model import Config
     from prequential.configuration.settings.streams import StreamConfig
     from prequential.engine.delay import expecting
     from prequential.engine.estimators import measuring
-    from prequential.engine.output import period_measures
+    from prequential.engine.output import period_measures, period_ranks
     from prequential.runtime.compilation import compile_loops
 
     compile_loops(lambda notice: None, Config())
     forms = len(measuring.measure.overloads)  # type: ignore[attr-defined]
     compile_loops(lambda notice: None, Config(defaults=StreamConfig(period=86_400_000)))
-    unneeded: tuple[Any, ...] = (expecting._look_at_samples, period_measures._put_paid)
+    unneeded: tuple[Any, ...] = (
+        expecting._look_at_samples, period_measures._put_paid,
+        period_ranks.add_coming, period_ranks.put_positives,
+    )  # fmt: skip
     found = [loop.__qualname__ for loop in unneeded if loop.overloads]
     further = len(measuring.measure.overloads) - forms  # type: ignore[attr-defined]
     return [*found, *["measure"] * further]

@@ -210,7 +210,7 @@ def warm_up(needed: Collection[str]) -> None:
     _warm_up_rare(shard.state)
     _feed(shard, 0)
     if PERIODS in needed:
-        _warm_up_estimates(shard.state, shard.catalog)
+        _warm_up_estimates(shard.state, shard.catalog, ranked=MEASURES in needed)
     parts = list(shard.snapshot())
     shard = Shard(config)
     shard.restore(iter(parts))
@@ -277,10 +277,15 @@ def _warm_up_rare(state: ShardState) -> None:
     forget_segment_numbers(state.store, nothing, np.zeros((0, 1), dtype=np.uint8))
 
 
-def _warm_up_estimates(state: ShardState, catalog: Catalog) -> None:
-    """Compile the loops of estimates that need a past, such as records of final periods; streams exist."""
+def _warm_up_estimates(state: ShardState, catalog: Catalog, *, ranked: bool) -> None:
+    """Compile the loops of estimates that need a past, such as records of final periods; streams exist.
+
+    `ranked`: also those of ranks, which the small shard doesn't estimate, as its labels are sampled.
+    """
     expected, none = state.accounts.expected, np.zeros(0, dtype=np.int64)
     put_ratios(expected.records, none, none, np.empty(FINALS), np.zeros(0))
+    if not ranked:
+        return
     codes, classes = expected.models.codes[none], expected.models.classes[none]
     positives = positives_by_owner(catalog, np.zeros(1, dtype=np.int32))
     put_positives(np.zeros((0, 2, 2)), codes, classes, positives, np.empty(2), none)
@@ -318,7 +323,7 @@ def warm_consumers(needed: Collection[str]) -> None:
     _warm_up_rare(state)
     accounts.coverage = coverage.update(accounts.coverage, logs.events, 0, 0)
     if PERIODS in needed:
-        _warm_up_estimates(state, catalog)
+        _warm_up_estimates(state, catalog, ranked=MEASURES in needed)
         accounts.periods = periods.update(accounts.periods, logs.events, 0, 0)
         accounts.expected = following.update(accounts.expected, logs.events, 0, 0)
         model, begun = np.array([1]), begin(accounts.expected, 1)
