@@ -168,12 +168,14 @@ def _of_lists(array: Any) -> Ints:
 
 def _of_list_views(array: Any) -> Ints:
     sums, starts = _sums(value_bytes(array.values)), _numbers(array.offsets)
-    return sums[starts + _numbers(array.sizes)] - sums[starts]
+    sizes: Ints = sums[starts + _numbers(array.sizes)] - sums[starts]
+    return sizes
 
 
 def _of_fixed_lists(array: Any) -> Ints:
     size = array.type.list_size
-    return value_bytes(array.values)[: len(array) * size].reshape(len(array), size).sum(axis=1)
+    sizes: Ints = value_bytes(array.values)[: len(array) * size].reshape(len(array), size).sum(axis=1)
+    return sizes
 
 
 def _of_maps(array: Any) -> Ints:
