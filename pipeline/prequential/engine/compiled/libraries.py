@@ -1,18 +1,12 @@
 """How code of loops is put together: numba's compiler, whose libraries link each part of a loop once.
 
 A loop that Python calls is one module with all parts that it reaches. A part has no machine code of its own.
-
-For each operation, such as the sum of two floats, numba looks for the function that computes it, among all
-that it has. A tenth of the compiler's time went into that. Here it looks once for the same types.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
-from numba import types
 from numba.core import codegen, compiler, typed_passes
 from numba.core.compiler_machinery import AnalysisPass, register_pass
 
@@ -124,48 +118,8 @@ def _choosing(library: type[_Linked]) -> Any:
     return register_pass(mutates_CFG=False, analysis_only=True)(LibraryChoice)  # type: ignore[no-untyped-call]
 
 
-class _Remembered:
-    """How calls of numba's own functions resolve: in place of the typing context's method."""
-
-    def __init__(self, resolve: Callable[[Any, Any, Any], Any]) -> None:
-        self._resolve = resolve
-        # By function and types of arguments. The function stays, so that no other one gets its identity.
-        self._signatures: dict[tuple[int, Any], tuple[Any, Any]] = {}
-
-    def __call__(self, function: Any, args: Any, kws: Any) -> Any:
-        """The signature of a call; None: there is no such function."""
-        if kws or type(function) is not types.Function:
-            return self._resolve(function, args, kws)
-        key = id(function), args
-        remembered = self._signatures.get(key)
-        if remembered is not None:
-            return remembered[1]
-        signature = self._resolve(function, args, kws)
-        if signature is not None:
-            self._signatures[key] = function, signature
-        return signature
-
-
-@cache
-def _remembered(context: Any) -> _Remembered:
-    return _Remembered(context.resolve_function_type)
-
-
 class _Compiler(compiler.CompilerBase):
     where: Any
-    state: Any
-
-    def compile_extra(self, func: Any) -> Any:
-        """Compile a function, and those that it calls."""
-        context, name = self.state.typingctx, "resolve_function_type"
-        compile_it: Any = super().compile_extra
-        if name in vars(context):  # for a loop that calls it
-            return compile_it(func)
-        setattr(context, name, _remembered(context))
-        try:
-            return compile_it(func)
-        finally:
-            delattr(context, name)
 
     def define_pipelines(self) -> list[Any]:
         """numba's own pipeline, with the pass that chooses the library."""
