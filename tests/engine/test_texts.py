@@ -215,6 +215,7 @@ class TestMessages:
         about, columns = Subjects.from_fields([]), writer.columns((0,))
         draft = draft_of([Group("s", about, b"]", [], 0, 0, columns, b'"rest":0')])
         assert writer.write(draft, values_of([[0.0] * 4])) == []
+        assert list(writer.write_together(draft, values_of([[0.0] * 4]))) == []
 
     def test_fields_of_each_message(self) -> None:
         """A message has its own texts behind the measures, in the order of their columns."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import random
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
+import numpy as np
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from prequential.engine.compiled.spans import Spans
 from prequential.runtime.kafka import librdkafka, partition_queues
 from prequential.runtime.kafka.librdkafka import produce_batch
 from prequential.runtime.kafka.readers import ObjectReader
-from prequential.runtime.kafka.transactions import Outgoing, Transactions
+from prequential.runtime.kafka.transactions import Outgoing, OutgoingBatch, Transactions
 from prequential.topics.clients import KafkaConfig
 
 from tests.worker.processes import read_topic
@@ -63,6 +66,16 @@ def test_a_partition_gets_them_in_order(mocked: Producer) -> None:
     mocked.produce(TOPIC, b"last", b"k", 2)
     assert read(mocked, 2) == [*zip(keys, values), (b"k", b"last")]
     assert read(mocked, 1) == []
+
+
+def test_texts_of_one_array_come_as_bytes_do(mocked: Producer) -> None:
+    keys, values = texts(900, 4)
+    place = np.arange(900) // 3  # three messages have the same key
+    names = Spans.from_texts(keys)
+    some = slice(7, 850)
+    spans = Spans(names.text, names.begins[place], names.ends[place])[some], Spans.from_texts(values)[some]
+    assert produce_batch(mocked, TOPIC, 0, *spans) == 843
+    assert read(mocked, 0) == [(keys[i // 3], values[i]) for i in range(7, 850)]
 
 
 def test_a_full_queue_takes_the_first_ones(mocked: Producer) -> None:
@@ -130,6 +143,49 @@ def test_a_reader_whose_handle_is_elsewhere_reads_objects(monkeypatch: pytest.Mo
     monkeypatch.setattr(partition_queues, "handle_of", lambda client: None)
     with closing(consumer):
         assert type(partition_queues.reader_of(consumer, TOPIC)) is ObjectReader
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_batches_come_as_single_messages_do(
+    cluster: KafkaConfig, monkeypatch: pytest.MonkeyPatch, *, at_once: bool
+) -> None:
+    """Small ones and large ones, with single messages between."""
+    if not at_once:
+        monkeypatch.setattr("prequential.runtime.kafka.transactions.produce_batch", lambda *_: 0)
+    topic = cluster.topic("metrics")
+    out = Transactions(
+        cluster, f"test-{cluster.prefix}", owner_name="test", topic=topic, timeout_ms=60_000, partition=1,
+    )  # fmt: skip
+    out.take_over()
+    rng = random.Random(5)
+    wanted: list[tuple[bytes, bytes]] = []
+    messages: list[Outgoing | OutgoingBatch] = []
+    for size in (3, 0, 1, 400, 7, 1_000, 2, 500, 500, 1):
+        keys, values = ([b"%d" % rng.randrange(10**6) for _ in range(size)] for _ in range(2))
+        messages.append(OutgoingBatch(topic, Spans.from_texts(keys), Spans.from_texts(values)))
+        messages.append(Outgoing(topic, b"single", b"%d" % size))
+        wanted += [*zip(keys, values), (b"single", b"%d" % size)]
+    offsets = out.publish(messages)
+    found = [message for message in read_topic(cluster, "metrics") if message.partition() == 1]
+    assert [(message.key(), message.value()) for message in found] == wanted
+    assert offsets == {topic: max(message.offset() for message in found)}
+
+
+def test_waiting_for_a_slow_broker_takes_no_cpu_time() -> None:
+    """librdkafka asks its socket without a pause if a commit finds messages for several requests."""
+    settings = {"test.mock.num.brokers": 1, "test.mock.broker.rtt": 100, "compression.type": "none"}
+    out = Transactions(
+        KafkaConfig("unused"), "slow", owner_name="test", topic=TOPIC, timeout_ms=60_000, partition=0,
+        **settings,
+    )  # fmt: skip
+    out.take_over()
+    values = Spans.from_texts([bytes(100_000)] * 120)  # 12 requests
+    batch = OutgoingBatch(TOPIC, Spans.from_texts([b"k"] * 120), values)
+    out.publish([Outgoing(TOPIC, b"k", b"first")])  # so the topic is known
+    began, cpu = time.monotonic(), time.process_time()
+    out.publish([batch, Outgoing(TOPIC, b"k", b"last")])
+    assert time.monotonic() - began > 1.2
+    assert time.process_time() - cpu < 0.5
 
 
 @pytest.mark.parametrize("at_once", [True, False])

@@ -21,7 +21,7 @@ from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetched
 from prequential.runtime.kafka.readers import ConsumerRecords
-from prequential.runtime.kafka.transactions import Outgoing
+from prequential.runtime.kafka.transactions import Outgoing, OutgoingBatch
 from prequential.runtime.worker import round_pace, silences
 from prequential.runtime.worker import runner as runner_module
 from prequential.runtime.worker.batches import SharedParser, to_batch
@@ -180,8 +180,12 @@ class FakePublisher:
         self.pace = SendingPace()
         self.life = life
 
-    def publish(self, messages: Iterable[Outgoing]) -> dict[str, int]:
-        offsets: dict[str, int] = self.life.counted(self.life.log.publish, messages)
+    def publish(self, messages: Iterable[Outgoing | OutgoingBatch]) -> dict[str, int]:
+        single = [
+            message for outgoing in messages
+            for message in (outgoing if isinstance(outgoing, OutgoingBatch) else [outgoing])
+        ]  # fmt: skip
+        offsets: dict[str, int] = self.life.counted(self.life.log.publish, single)
         return offsets
 
     def take_over(self) -> None: ...

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.configuration.settings.texts import ListedSettings, texts
 from prequential.engine.catalog.streams import Stream
-from prequential.runtime.kafka.transactions import Outgoing
+from prequential.engine.compiled.spans import Spans
+from prequential.engine.output.encoded_messages import EncodedMessages
+from prequential.runtime.kafka.transactions import Outgoing, OutgoingBatch
 from prequential.runtime.worker.publisher import SettingsHeader
 from prequential.topics.outputs import DeadLetter, Encoded, Output
 from prequential.topics.specs import COMPARISONS, METRICS
@@ -52,6 +55,28 @@ def test_the_first_metrics_message_of_each_settings_says_what_they_are() -> None
         2: ListedSettings(SHARED.digest, texts(SHARED)), 4: ListedSettings(OWN.digest, texts(OWN)),
     }  # fmt: skip
     assert shard.give(0.5, *about("a", "b", "c")) == {}
+
+
+def test_a_batch_is_divided_where_a_message_has_it() -> None:
+    streams = [stream("a", SHARED), stream("b", OWN), stream("c", SHARED)]
+    texts_of_messages = Spans.from_texts([b"%d" % number for number in range(6)])
+    # Of the first group there is no message.
+    encoded = EncodedMessages(METRICS, ["a", "c", "a", "b"], np.array([0, 2, 3, 6]), texts_of_messages)
+    outputs = [DeadLetter(2, 1, "why"), encoded]
+    batch = OutgoingBatch("metrics", encoded.keys(), encoded.texts)
+    messages: list[Outgoing | OutgoingBatch] = [Outgoing("letters", b"k", b"v"), batch]
+    header = SettingsHeader()
+    header.add(streams, outputs, messages, 0.0)
+    single: list[Outgoing] = []
+    for part in messages:
+        single += part if isinstance(part, OutgoingBatch) else [part]
+    assert [message.value for message in single] == [b"v", b"0", b"1", b"2", b"3", b"4", b"5"]
+    assert [message.key for message in single] == [b"k", b"c", b"c", b"a", b"b", b"b", b"b"]
+    with_header = [message.value for message in messages if isinstance(message, Outgoing) and message.headers]
+    assert with_header == [b"0", b"3"]
+    messages = [messages[0], batch]
+    header.add(streams, outputs, messages, 1.0)
+    assert messages[1] is batch
 
 
 def test_it_comes_again_after_ten_minutes() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -16,9 +17,10 @@ from prequential.engine.incidents.incidents import Incidents, watched_stage
 from prequential.engine.merging.merger import LAST
 from prequential.engine.merging.parting import add_periods, part_of
 from prequential.engine.output.disparities import DisparityReporter
+from prequential.engine.output.encoded_messages import Outputs, single_outputs
 from prequential.engine.output.period_measures import messages_of as messages_of_periods
 from prequential.engine.output.reporter import Reporter
-from prequential.engine.output.unwritten import Unwritten
+from prequential.engine.output.unwritten import Unwritten, encoded
 from prequential.engine.state import ShardState
 from prequential.topics.outputs import DeadLetter, Encoded, Incident, Output
 from prequential.topics.parts import Part
@@ -76,19 +78,38 @@ class Outbox:
         self.dead_letters: list[DeadLetter] = []
 
     def __len__(self) -> int:
-        return len(self.messages) + len(self.dead_letters)
+        single = len(self.messages) + len(self.dead_letters)
+        return single + sum(len(message) - 1 for message in self.messages if isinstance(message, Unwritten))
 
     def flush(self) -> list[Output]:
         """Return and forget the outputs: dead letters by topic, offset and row, then messages."""
+        return list(single_outputs(self.flush_together()))
+
+    def flush_together(self) -> Outputs:
+        """The same as `flush`, with one object for messages that were written together."""
         letters = sorted(self.dead_letters, key=lambda letter: (letter.kind, letter.offset, letter.row or 0))
         for write in self.writers:
             write()
-        messages = [
-            message.encoded() if isinstance(message, Unwritten) else message for message in self.messages
-        ]
-        outputs = [*letters, *messages]
+        outputs = [*letters, *encoded(self.messages)]
         self.dead_letters, self.messages = [], []
         return outputs
+
+
+def _runs(codes: Sequence[int], apart: Container[int]) -> Iterator[tuple[int, int]]:
+    """Parts of a sequence of codes, from their first place to the one after their last.
+
+    A code that is in `apart` is not in one part with another code.
+
+    >>> list(_runs([1, 2, 2, 3, 4, 4, 5], {2, 5}))
+    [(0, 1), (1, 3), (3, 6), (6, 7)]
+    """
+    first = 0
+    for place in range(1, len(codes) + 1):
+        if place == len(codes) or (
+            codes[place] != codes[place - 1] and (codes[place] in apart or codes[place - 1] in apart)
+        ):
+            yield first, place
+            first = place
 
 
 class Observer:
@@ -104,7 +125,9 @@ class Observer:
 
     def _begin(self) -> None:
         #: Messages with their positions, and parts that lack their periods.
-        self._messages: list[tuple[tuple[int, int, Any], Iterable[Output | Unwritten]]] = []
+        self._messages: list[tuple[tuple[int, int, Any], Sequence[Output] | Unwritten]] = []
+        #: By set: messages about entities, in the order of facts; those of a fact are in order of streams.
+        self._of_entities: dict[int, list[Sequence[Output] | Unwritten]] = {}
         self._parts: list[Part] = []
         self._changed: dict[int, list[int]] = {}  # by model: periods (rows)
         #: Number of sets so far. Metrics that cover all records begin one: at a tick, or for each stream at
@@ -125,8 +148,15 @@ class Observer:
             add_periods(part, self._state, self._changed)
         messages = self._outbox.messages
         messages += [Encoded(PARTS, part.stream, encode_part(part)) for part in self._parts]
+        for number, additions in self._of_entities.items():
+            self._messages += [
+                ((number, _ENTITIES, code), outputs) for code, outputs in self._by_stream(additions)
+            ]
         for _, outputs in sorted(self._messages, key=itemgetter(0)):
-            messages += outputs
+            if isinstance(outputs, Unwritten):
+                messages.append(outputs)
+            else:
+                messages += outputs
 
     def _read(self, fact: facts.Fact) -> None:
         """Read the messages about a fact."""
@@ -152,16 +182,44 @@ class Observer:
             case facts.RecordRejected():
                 self._outbox.dead_letters.append(DeadLetter(*fact))
 
-    def _add(self, kind: int, order: Any, messages: Iterable[Output | Unwritten]) -> None:
+    def _add(self, kind: int, order: Any, messages: Sequence[Output] | Unwritten) -> None:
         self._messages.append(((self._sets, kind, order), messages))
 
-    def _add_entities(self, messages: Sequence[Output | Unwritten]) -> None:
+    def _add_entities(self, messages: Sequence[Output] | Unwritten) -> None:
         """Add messages about entities, which are in the order of streams in a set, else in that of facts."""
-        if not self._sets:
-            self._add(_ENTITIES, 0, messages)
+        if not len(messages):
             return
-        for name, of_stream in groupby(messages, key=attrgetter("stream")):
-            self._add(_ENTITIES, self._state.catalog.by_name[name].code, list(of_stream))
+        if self._sets:
+            self._of_entities.setdefault(self._sets, []).append(messages)
+        else:
+            self._add(_ENTITIES, 0, messages)
+
+    def _by_stream(
+        self, additions: Sequence[Sequence[Output] | Unwritten]
+    ) -> Iterator[tuple[int, Sequence[Output] | Unwritten]]:
+        """Parts of these messages, each with the code of its first stream.
+
+        In the order of these codes, messages are in the order of streams, and within a stream in the order
+        of the additions. Messages that were read together stay so, unless others come between them.
+        """
+        by_name = self._state.catalog.by_name
+        names = [
+            addition.streams if isinstance(addition, Unwritten) else [
+                name for name, _ in groupby(addition, key=attrgetter("stream"))
+            ]
+            for addition in additions
+        ]  # fmt: skip
+        codes = [[by_name[name].code for name in names_of_addition] for names_of_addition in names]
+        shared = {
+            code for code, count in Counter(code for own in codes for code in set(own)).items() if count > 1
+        }
+        for addition, own in zip(additions, codes):
+            if isinstance(addition, Unwritten):
+                for first, stop in _runs(own, shared if own == sorted(own) else set(own)):
+                    yield own[first], addition.part(first, stop)
+            else:
+                for code, (_, of_stream) in zip(own, groupby(addition, key=attrgetter("stream"))):
+                    yield code, list(of_stream)
 
     def _begun(self, fact: facts.PartsDue) -> Iterator[Part]:
         """The shard's parts of streams in all partitions, without their periods: these may be due now."""

@@ -39,6 +39,7 @@ from prequential.engine.input.refusals import Refusals
 from prequential.engine.join.join import join
 from prequential.engine.observe import Observer, Outbox
 from prequential.engine.output.disparities import DisparityReporter
+from prequential.engine.output.encoded_messages import Outputs
 from prequential.engine.output.reporter import Reporter
 from prequential.engine.schedule import Schedule, Ticks
 from prequential.engine.snapshot import snapshot
@@ -159,6 +160,11 @@ class Shard:
         """Outputs and offsets since the last flush: dead letters by topic and offset, then messages."""
         vectors, self.vectors = self.vectors, []
         return self.outbox.flush(), vectors
+
+    def flush_together(self) -> tuple[Outputs, list[OffsetVector]]:
+        """The same as `flush`, with one object for many messages where the engine has made them together."""
+        vectors, self.vectors = self.vectors, []
+        return self.outbox.flush_together(), vectors
 
     def has_unpublished(self, quiet: int) -> bool:
         """Whether `idle` has anything to publish after `quiet` ms without a record."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -44,7 +44,7 @@ from prequential.topics.specs import COMPARISONS
 COUNTS = NAMES[N01], NAMES[N10]
 
 #: Messages about a sequence by all estimators, behind their position among others.
-Ordered: TypeAlias = tuple[tuple[Any, ...], list[Unwritten]]
+Ordered: TypeAlias = tuple[tuple[Any, ...], Unwritten]
 
 #: How messages end: McNemar's test isn't there, doesn't reject, rejects.
 _ENDINGS = (b"}", b',"significant":false}', b',"significant":true}')
@@ -255,13 +255,11 @@ class ComparisonReporter:
             reading.ts.append(side.newest[i] if outcomes else shown.ts)
             reading.counts.append(count)
             reading.rows.extend(range(start, start + count * step, step))
-            orders.append(((report.group, subject.order, number), count))
-        counted = zip(reading.streams, reading.counts)
-        unwritten = self._unwritten.add(reading, [name for name, count in counted for _ in range(count)])
+            orders.append((report.group, subject.order, number))
+        unwritten = self._unwritten.add(reading, reading.streams, reading.counts)
         if self._unwritten.are_many:
             self.write()
-        messages = iter(unwritten)
-        return [(order, list(islice(messages, count))) for order, count in orders]
+        return [(order, unwritten.part(place, place + 1)) for place, order in enumerate(orders)]
 
     def write(self) -> None:
         """Write the messages that were read and aren't written yet."""
@@ -279,7 +277,7 @@ class ComparisonReporter:
             TextPool.from_texts(texts), np.repeat(np.arange(len(streams)), counts)[:, None],
         )  # fmt: skip
         values = joined([reading.values for reading in readings])
-        self._unwritten.take(self._writer.write(draft, values))
+        self._unwritten.take(self._writer.write_together(draft, values))
 
     def predicted(self, pair: int, encounters: int = 0) -> Predicted:
         """What a pair's predictions show, with the first `encounters` of the log that pairs read now."""

@@ -118,13 +118,14 @@ def reported_numbers(catalog: Catalog, accounts: Accounts, rows: Sequence[int]) 
     ]
 
 
-def texts_of(catalog: Catalog, counts: CountColumns, digests: Sequence[str]) -> TextPool:
-    """By row of counts, the fields `counts` and `config`; `digests`: by row, of its stream's settings."""
-    numbers: dict[str, int] = {}
-    indices = np.array([numbers.setdefault(digest, len(numbers)) for digest in digests], dtype=np.int64)
-    fields = FieldColumns(len(digests))
+def texts_of(catalog: Catalog, counts: CountColumns, digests: Sequence[str], indices: Ints) -> TextPool:
+    """By row of counts, the fields `counts` and `config`.
+
+    `indices`: by row, which of the `digests` its stream's settings have.
+    """
+    fields = FieldColumns(len(indices))
     add_counts(fields, counts)
-    fields.text(TextPool.from_texts([b'"config":"%b"' % digest.encode() for digest in numbers]), indices)
+    fields.text(TextPool.from_texts([b'"config":"%b"' % digest.encode() for digest in digests]), indices)
     if catalog.untimed:
         fields.constant(b'"untimed":true')
     return fields.written()

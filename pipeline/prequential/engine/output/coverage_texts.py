@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.compiled.decimals import LONGEST_NUMBER, put_bytes, put_float
@@ -27,14 +28,48 @@ class ClassNames:
         self._index: dict[str, int] = {}
         self._texts: list[bytes] = []
         self._pool = TextPool.from_texts([])
-        self._streams: dict[int, tuple[Stream, Ints]] = {}  # by code: which texts its classes have
+        # By stream (code): where the texts of its classes begin in `_chosen`, and their number.
+        self._begins, self._counts = np.zeros((2, 0), dtype=np.int64)
+        self._chosen: Ints = np.zeros(0, dtype=np.int64)
 
     def of_stream(self, stream: Stream) -> Ints:
         """By class code, which of the texts is its name."""
-        noted = self._streams.get(stream.code)
-        if noted is None or noted[0] is not stream or len(noted[1]) != len(stream.class_names):
-            noted = self._streams[stream.code] = stream, self.of_names(stream.class_names)
-        return noted[1]
+        if stream.code >= len(self._counts) or self._counts[stream.code] != len(stream.class_names):
+            self._note([stream])
+        begin = int(self._begins[stream.code])
+        return self._chosen[begin : begin + int(self._counts[stream.code])]
+
+    def of_streams(self, streams: Sequence[Stream], codes: Ints, counts: Ints) -> tuple[Ints, Ints]:
+        """The same of many streams (codes), one behind the other, and where each ends.
+
+        `counts`: by one of these streams, the number of its classes.
+        """
+        highest = int(codes.max(initial=-1))
+        changed = codes if highest >= len(self._counts) else codes[self._counts[codes] != counts]
+        if len(changed):
+            self._note([streams[code] for code in np.unique(changed).tolist()])
+        return self._gathered(codes)
+
+    def _gathered(self, codes: Ints) -> tuple[Ints, Ints]:
+        sizes = self._counts[codes]
+        ends = np.cumsum(sizes)
+        places = np.repeat(self._begins[codes] - (ends - sizes), sizes)
+        return self._chosen[places + np.arange(len(places))], ends
+
+    def _note(self, streams: Sequence[Stream]) -> None:
+        """Note the names that these streams' classes have now."""
+        codes = np.array([stream.code for stream in streams], dtype=np.int64)
+        more = max(0, int(codes.max()) + 1 - len(self._counts))
+        self._begins = np.append(self._begins, np.zeros(more, dtype=np.int64))
+        self._counts = np.append(self._counts, np.zeros(more, dtype=np.int64))
+        names = [self.of_names(stream.class_names) for stream in streams]
+        sizes = np.array(list(map(len, names)), dtype=np.int64)
+        self._begins[codes] = len(self._chosen) + np.cumsum(sizes) - sizes
+        self._counts[codes] = sizes
+        self._chosen = np.concatenate([self._chosen, *names])
+        if len(self._chosen) > 2 * int(self._counts.sum()):  # most of it is about fewer classes
+            self._chosen, ends = self._gathered(np.arange(len(self._counts)))
+            self._begins = ends - self._counts
 
     def of_names(self, names: Sequence[str]) -> Ints:
         """By name, which of the texts it is."""
@@ -63,6 +98,7 @@ class CoveredModels(NamedTuple):
     clocks: Ints  # of their streams, ms
     waiting: Sequence[dict[str, Any] | None]  # the field `waiting_expected`
     segment_psi: Sequence[dict[str, float] | None]  # the field `segment_psi`
+    have_classes: npt.NDArray[np.bool_]  # whether their streams' labels are classes
 
 
 def coverage_texts(
@@ -95,13 +131,12 @@ def coverage_texts(
     closes = streams.at_horizon[codes] != 0
     fields.whole("at_horizon", np.where(closes, entities.at_horizon[rows].astype(np.int64), ABSENT))
     _add_texts(fields, "waiting_expected", models.waiting)
-    owners = list(map(catalog.streams.__getitem__, codes.tolist()))
-    has_classes = np.array([stream.config.has_classes for stream in owners])
-    chosen = np.flatnonzero(has_classes)
+    chosen = np.flatnonzero(models.have_classes)
     indices = np.full(len(rows), ABSENT)
     indices[chosen] = np.arange(len(chosen))
-    names = [class_names.of_stream(owners[index]) for index in chosen.tolist()]
-    fields.text(_class_texts(accounts.selection, rows[chosen], names, class_names.pool), indices)
+    counts = streams.class_count[codes[chosen]].astype(np.int64)
+    names, ends = class_names.of_streams(catalog.streams, codes[chosen], counts)
+    fields.text(_class_texts(accounts.selection, rows[chosen], names, ends, class_names.pool), indices)
     _add_texts(fields, "segment_psi", models.segment_psi)
     fields.end()
     return fields.written()
@@ -116,17 +151,19 @@ def _add_texts(fields: FieldColumns, name: str, objects: Sequence[dict[str, Any]
         fields.text(TextPool.from_texts([fields_of({name: objects[index]}) for index in present]), indices)
 
 
-def _class_texts(selection: Selection, models: Ints, names: Sequence[Ints], pool: TextPool) -> TextPool:
-    """By model, its fields `labelled_by_class` and `prediction_psi`; `names`: the texts of its classes."""
+def _class_texts(selection: Selection, models: Ints, names: Ints, stops: Ints, pool: TextPool) -> TextPool:
+    """By model, its fields `labelled_by_class` and `prediction_psi`.
+
+    `names`: which texts its classes have, one model behind the other; `stops`: by model, where they end.
+    """
     ends, psi = np.zeros(len(models), dtype=np.int64), index_column(selection, models)
     if not len(models):
         return TextPool.from_texts([])
-    all_names, stops = np.concatenate(names), np.cumsum(list(map(len, names)))
-    sizes = np.diff(pool.ends, prepend=0)[all_names]
+    sizes = np.diff(pool.ends, prepend=0)[names]
     around = len(_BY_CLASS) + len(_PSI) + LONGEST_NUMBER
-    room = int(sizes.sum()) + (LONGEST_NUMBER + 1) * len(all_names) + around * len(models)
+    room = int(sizes.sum()) + (LONGEST_NUMBER + 1) * len(names) + around * len(models)
     out = np.empty(room, dtype=np.uint8)
-    _write_classes(out, ends, selection, models, all_names, stops, pool, psi)
+    _write_classes(out, ends, selection, models, names, stops, pool, psi)
     return TextPool(out[: int(ends[-1])].copy(), ends)
 
 

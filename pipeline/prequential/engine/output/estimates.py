@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.configuration.settings.stages import FINAL, INITIAL, INTERMEDIATE, parts, reported
@@ -104,15 +104,6 @@ class _Alike(NamedTuple):
     is_wide: bool  # whether its stream is in all partitions
 
 
-class EntitySubjects(NamedTuple):
-    """The subjects and the shape of the messages about an entity, while these two stay as they are."""
-
-    entity: Entity
-    initial_is_final: bool
-    shape: int
-    subjects: Subjects
-
-
 class LineColumns(NamedTuple):
     """Lines of messages, without their names, as columns."""
 
@@ -174,13 +165,18 @@ class Estimates:
         self.shapes = Shapes()
         #: Lines, by what they follow from.
         self._lines: dict[_Alike, EntityMessages] = {}
-        #: By entity's row, once it has had messages.
-        self._subjects: dict[int, EntitySubjects] = {}
+        #: By entity's row; None: it has had no messages yet.
+        self._entities: list[Entity | None] = []
+        self._subjects: list[Subjects | None] = []
+        #: … and whether its `initial` was its `final` then, and the shape of its messages.
+        self._were_final: Bytes = np.zeros(0, dtype=np.uint8)
+        self._shapes: Ints = np.zeros(0, dtype=np.int64)
         self._layout: _Layout | None = None  # of the entities whose values were read last
 
     def forget(self, row: int) -> None:
         """Drop an entity that isn't evaluated any more."""
-        self._subjects.pop(row, None)
+        if row < len(self._entities):
+            self._entities[row] = self._subjects[row] = None
 
     def states(self, rows: Sequence[int]) -> States:
         """The values of these entities' estimators."""
@@ -270,8 +266,8 @@ class Estimates:
             lines = self._lines[alike] = EntityMessages(subjects, shape, endings, alike.names)
         return lines
 
-    def _with_subjects(self, entity: Entity, stream: Stream) -> EntitySubjects:
-        """The subjects of the messages about an entity."""
+    def _note_subjects(self, entity: Entity, stream: Stream) -> None:
+        """Note the subjects of the messages about an entity, and their shape."""
         lines = self.lines(entity.row, entity, stream)
         beginnings = (
             {
@@ -280,26 +276,30 @@ class Estimates:
             }
             for name in lines.names
         )  # fmt: skip
-        initial_is_final = bool(self._catalog.columns.entities.initial_is_final[entity.row])
-        subjects = Subjects.from_fields(beginnings, lines.endings)
-        return EntitySubjects(entity, initial_is_final, lines.shape, subjects)
+        row = entity.row
+        self._entities[row], self._subjects[row] = entity, Subjects.from_fields(beginnings, lines.endings)
+        self._were_final[row] = self._catalog.columns.entities.initial_is_final[row]
+        self._shapes[row] = lines.shape
 
     def messages(self, rows: Sequence[int]) -> tuple[list[Subjects], Ints]:
         """By entity, the subjects and the shape of its messages."""
-        catalog, subjects, shapes = self._catalog, [], []
-        are_final = catalog.columns.entities.initial_is_final[rows].tolist()
-        for row, initial_is_final in zip(rows, are_final):
-            noted = self._subjects.get(row)
-            if (
-                noted is None
-                or noted.entity is not catalog.entities[row]
-                or noted.initial_is_final != initial_is_final
-            ):
-                entity = catalog.entity(row)
-                noted = self._subjects[row] = self._with_subjects(entity, catalog.streams[entity.stream])
-            subjects.append(noted.subjects)
-            shapes.append(noted.shape)
-        return subjects, np.array(shapes, dtype=np.int64)
+        catalog, entities, noted = self._catalog, self._catalog.entities, self._entities
+        if len(noted) < len(entities):
+            more = len(entities) - len(noted)
+            noted += [None] * more
+            self._subjects += [None] * more
+            self._were_final = np.append(self._were_final, np.zeros(more, dtype=np.uint8))
+            self._shapes = np.append(self._shapes, np.zeros(more, dtype=np.int64))
+        asked = np.array(rows, dtype=np.int64)
+        are_final = catalog.columns.entities.initial_is_final[asked]
+        changed = asked[are_final != self._were_final[asked]].tolist()
+        # These two lists are compared without a look at the entities themselves, which are far apart.
+        changed += [row for row in rows if noted[row] is not entities[row]]
+        for row in dict.fromkeys(changed):
+            entity = catalog.entity(row)
+            self._note_subjects(entity, catalog.streams[entity.stream])
+        subjects: Any = list(map(self._subjects.__getitem__, rows))
+        return subjects, self._shapes[asked]
 
     def with_intermediate(
         self, rows: Sequence[int], states: States

@@ -21,10 +21,11 @@ from prequential.engine.measures.registry import INDEX, NAMES
 from prequential.engine.output import estimates
 from prequential.engine.output.counts import CountColumns, counts_of, texts_of
 from prequential.engine.output.coverage_texts import ClassNames, CoveredModels, coverage_texts
-from prequential.engine.output.detail_texts import DetailedLine, DetailTexts, has_details
+from prequential.engine.output.detail_texts import DetailedLine, DetailTexts
 from prequential.engine.output.estimates import Estimates, LineColumns, MessageSubject
 from prequential.engine.output.fields import TextPool
 from prequential.engine.output.pending_estimates import Waiting, all_waiting
+from prequential.engine.output.stream_columns import StreamColumns
 from prequential.engine.output.texts import Writer, vocabulary
 from prequential.engine.output.unwritten import (
     COVERAGE,
@@ -73,7 +74,10 @@ class Reporter:
         #: By model: the latest estimates of its pending predictions.
         self.waiting: dict[int, Waiting] = {}
         self._writer = Writer(METRICS, vocabulary(NAMES, REASONS))
-        self._columns: dict[int, int] = {}  # by stream: the measures of its messages, as a number
+        self._streams = StreamColumns(
+            catalog.streams,
+            lambda config: self._writer.columns(tuple(INDEX[name] for name in config.measures)),
+        )
         self._class_names = ClassNames()
         self._details = DetailTexts(catalog, notes, cluster_of, self._class_names)
         self._unwritten: UnwrittenMessages[MetricsReading] = UnwrittenMessages()
@@ -85,20 +89,20 @@ class Reporter:
 
     # ---- metrics
 
-    def metrics(self, rows: Sequence[int], *, covered: bool = False) -> list[Encoded]:
+    def metrics(self, rows: Sequence[int], *, covered: bool = False) -> Sequence[Encoded]:
         """The messages about entities in their present state, in the order of the rows.
 
         `covered`: all records so far are accounted for, so messages have the field `coverage`, and ids that
         name the moment.
         """
-        unwritten = self.read(rows, covered=covered)
-        self.write()
-        return list(map(Unwritten.encoded, unwritten))
-
-    def read(self, rows: Sequence[int], *, covered: bool = False) -> list[Unwritten]:
-        """Read what messages about entities say in their present state; `write` writes them."""
         if not len(rows):
             return []
+        unwritten = self.read(rows, covered=covered)
+        self.write()
+        return unwritten.encoded()
+
+    def read(self, rows: Sequence[int], *, covered: bool = False) -> Unwritten:
+        """Read what messages about entities say in their present state; `write` writes them."""
         catalog, entities = self._catalog, self._catalog.columns.entities
         subjects, shapes = self.of_estimators.messages(rows)
         owners, lines = self.of_estimators.shapes.lines(shapes)
@@ -110,16 +114,16 @@ class Reporter:
             values, beyond = self.of_estimators.with_intermediate(rows, states)
             for message in combined:
                 value_rows[message] = beyond[int(owners[message]), int(lines.block[message])]
-        streams = list(map(catalog.streams.__getitem__, entities.stream[rows].tolist()))
+        codes, settings = entities.stream[rows], self._streams.settings
         reading = MetricsReading(
-            [stream.name for stream in streams], subjects, self._numbers(rows, covered=covered),
-            entities.outcomes[rows].astype(np.int64), estimates.times_of(catalog, rows),
-            np.array([self._columns_of(stream) for stream in streams]), owners, lines, value_rows, values,
+            list(map(self._streams.names.__getitem__, codes.tolist())), subjects,
+            self._numbers(rows, covered=covered), entities.outcomes[rows].astype(np.int64),
+            estimates.times_of(catalog, rows), settings.measures[codes], owners, lines, value_rows, values,
             counts_of(catalog, self._accounts, rows),
-            self._further_texts(rows, streams, owners, lines, covered=covered),
+            self._further_texts(rows, owners, lines, covered=covered),
         )  # fmt: skip
-        names = reading.streams
-        unwritten = self._unwritten.add(reading, [names[owner] for owner in owners.tolist()])
+        counts = np.bincount(owners, minlength=len(rows)).tolist()
+        unwritten = self._unwritten.add(reading, reading.streams, counts)
         if self._unwritten.are_many:
             self.write()
         return unwritten
@@ -128,14 +132,12 @@ class Reporter:
         """Write the messages that were read and aren't written yet."""
         if readings := self._unwritten.readings:
             draft, values = draft_of(readings, self._texts_of_counts, self.of_estimators.shapes.same)
-            self._unwritten.take(self._writer.write(draft, values))
+            self._unwritten.take(self._writer.write_together(draft, values))
 
     def _texts_of_counts(self, counts: CountColumns) -> TextPool:
         """By row of counts, the fields `counts` and `config`."""
-        streams = self._catalog.streams
-        return texts_of(
-            self._catalog, counts, [streams[code].config.digest for code in counts.streams.tolist()]
-        )
+        digests = self._streams.settings.digest[counts.streams]
+        return texts_of(self._catalog, counts, self._streams.digests, digests)
 
     def _numbers(self, rows: Sequence[int], *, covered: bool) -> list[bytes]:
         """By entity, the end of its messages' ids: it names the state that they are about."""
@@ -150,7 +152,6 @@ class Reporter:
     def _further_texts(
         self,
         rows: Sequence[int],
-        streams: Sequence[Stream],
         owners: Ints,
         lines: LineColumns,
         *,
@@ -163,7 +164,7 @@ class Reporter:
         columns: dict[int, MessageColumn] = {}
         with_version = np.flatnonzero(self._catalog.columns.entities.version[rows])
         if len(with_version):
-            versions = [self._version(rows[index], streams[index]) for index in with_version.tolist()]
+            versions = [self._version(rows[index]) for index in with_version.tolist()]
             columns[VERSION] = column_by_owner(
                 TextPool.from_texts(versions), with_version, owners, lines.chance == 0
             )
@@ -174,13 +175,15 @@ class Reporter:
             if len(models):
                 is_first = np.diff(owners, prepend=-1) > 0
                 columns[COVERAGE] = column_by_owner(self._coverages(models), indices, owners, is_first)
-        if any(has_details(stream.config) for stream in streams):
-            columns[DETAILS] = MessageColumn(*self._details_of(rows, streams, owners))
+        codes = self._catalog.columns.entities.stream[rows]
+        if self._streams.settings.details[codes].any():
+            columns[DETAILS] = MessageColumn(*self._details_of(rows, owners))
         return columns
 
-    def _version(self, row: int, stream: Stream) -> bytes:
+    def _version(self, row: int) -> bytes:
         """The fields about the version of the model's newest labelled prediction."""
         entities = self._catalog.columns.entities
+        stream = self._catalog.streams[int(entities.stream[row])]
         name, since = stream.version_name(int(entities.version[row])), int(entities.version_since[row])
         return fields_of({"model_version": name, "version_since": since})
 
@@ -199,16 +202,13 @@ class Reporter:
                     began[first + place] = 0
         return began
 
-    def _details_of(
-        self, rows: Sequence[int], streams: Sequence[Stream], owners: Ints
-    ) -> tuple[TextPool, Ints]:
+    def _details_of(self, rows: Sequence[int], owners: Ints) -> tuple[TextPool, Ints]:
         """Texts of details, and by message which one it has; -1: none."""
         lines: list[DetailedLine] = []
         messages: list[int] = []
-        for index, stream in enumerate(streams):
-            if not has_details(stream.config):
-                continue
-            entity = self._catalog.entity(rows[index])
+        codes = self._catalog.columns.entities.stream[rows]
+        for index in np.flatnonzero(self._streams.settings.details[codes]).tolist():
+            stream, entity = self._catalog.streams[int(codes[index])], self._catalog.entity(rows[index])
             subjects = self.of_estimators.lines(rows[index], entity, stream).all
             lines += [DetailedLine(rows[index], stream, subject) for subject in subjects]
             first = int(owners.searchsorted(index))
@@ -216,13 +216,6 @@ class Reporter:
         indices = np.full(len(owners), -1, dtype=np.int64)
         texts, indices[messages] = self._details.texts(lines)
         return texts, indices
-
-    def _columns_of(self, stream: Stream) -> int:
-        number = self._columns.get(stream.code)
-        if number is None:
-            chosen = tuple(INDEX[name] for name in stream.config.measures)
-            number = self._columns[stream.code] = self._writer.columns(chosen)
-        return number
 
     def estimates(
         self, rows: Sequence[int], shown: Callable[[MessageSubject, StreamConfig], bool] = lambda *_: True
@@ -272,11 +265,11 @@ class Reporter:
             None if estimate is None else estimate.as_message()
             for estimate in self.of_waiting(models, clocks)
         ]
-        by_segment = [
-            self.segment_psi(stream, model) if stream.config.segments else None
-            for stream, model in zip(map(catalog.streams.__getitem__, codes.tolist()), models.tolist())
-        ]
-        covered_models = CoveredModels(models, codes, clocks, waiting, by_segment)
+        settings = self._streams.settings
+        by_segment: list[dict[str, float] | None] = [None] * len(models)
+        for index in np.flatnonzero(settings.segments[codes]).tolist():
+            by_segment[index] = self.segment_psi(catalog.streams[int(codes[index])], int(models[index]))
+        covered_models = CoveredModels(models, codes, clocks, waiting, by_segment, settings.classes[codes])
         return coverage_texts(catalog, self._accounts, self._class_names, covered_models)
 
     def of_waiting(self, models: Ints, clocks: Ints) -> list[Waiting | None]:
@@ -294,13 +287,10 @@ class Reporter:
 
         Returns their indices among `rows`, and the rows of their models.
         """
-        entities, streams = self._catalog.columns.entities, self._catalog.streams
+        entities, settings = self._catalog.columns.entities, self._streams.settings
         kinds, codes = entities.kind[rows], entities.stream[rows]
-        unique, back = np.unique(codes, return_inverse=True)
-        configured = np.array([streams[code].config.coverage for code in unique.tolist()], dtype=np.bool_)
-        evaluated = np.array([bool(streams[code].everywhere) for code in unique.tolist()], dtype=np.bool_)
-        has_coverage = (kinds == AGE) | ((kinds == MODEL) & evaluated[back])
-        indices = np.flatnonzero(has_coverage & configured[back])
+        has_coverage = (kinds == AGE) | ((kinds == MODEL) & settings.evaluated[codes])
+        indices = np.flatnonzero(has_coverage & settings.coverage[codes])
         models = entities.model[rows][indices].astype(np.int64)
         _, first = np.unique(models, return_index=True)
         first.sort()

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 from hashlib import sha256
-from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.decimals import LONGEST_NUMBER, put_bytes, put_float, put_int
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, kernel
+from prequential.engine.compiled.spans import Spans
+from prequential.engine.output.encoded_messages import EncodedMessages
 from prequential.engine.output.fields import TextPool, as_bytes, put_comma, put_text, size_of
 from prequential.topics.encoding import ID_BYTES, begun_identity, fields_of
 from prequential.topics.outputs import Encoded
@@ -26,8 +27,11 @@ from prequential.topics.outputs import Encoded
 #: Bytes of a digest; the first ones are an id.
 _DIGEST = 32
 
-#: Bytes that are written before they are copied: few enough to stay in the processor's cache.
-_BUFFER = 1 << 18
+#: Bytes of a buffer beyond those that its messages are expected to need: room for the longest form of one.
+_BUFFER = 1 << 12
+
+#: Bytes of a message that are expected before there were any.
+_MESSAGE = 1_024
 
 #: An upper bound of the bytes around names, values, head and fields.
 _AROUND = 256
@@ -257,10 +261,6 @@ class Draft(NamedTuple):
         ends = np.cumsum([len(subjects.endings) for subjects in self.subjects])
         return MessageGroups(ends, *map(np.ascontiguousarray, (self.outcomes, self.ts, self.columns)))
 
-    def keys(self) -> list[str]:
-        """The name of its stream, which is its key in the topic, for each message."""
-        return [stream for stream, subjects in zip(self.streams, self.subjects) for _ in subjects.endings]
-
 
 class Writer:
     """Writes the messages of one topic, with the names of one vocabulary."""
@@ -268,7 +268,7 @@ class Writer:
     def __init__(self, topic: str, words: Vocabulary, endings: Sequence[bytes] = (b"}",)) -> None:
         self._topic = topic
         self._words, self._endings = words, TextPool.from_texts(endings)
-        self._out = np.empty(0, dtype=np.uint8)
+        self._mean = _MESSAGE  # bytes of a message, at the latest call
         self._columns = np.full((1, 1), -1, dtype=np.int64)
         self._numbers: dict[tuple[int, ...], int] = {}
 
@@ -286,23 +286,34 @@ class Writer:
 
     def write(self, draft: Draft, values: MessageValues) -> list[Encoded]:
         """The draft's messages, encoded, in order; their rows are those of `values`."""
-        if not len(draft.rows):
-            return []
-        written = self._written(draft.messages(), draft.groups(), values)
-        return list(map(Encoded, repeat(self._topic), draft.keys(), written))
+        return list(self.write_together(draft, values)) if len(draft.rows) else []
 
-    def _written(self, messages: MessageTexts, groups: MessageGroups, values: MessageValues) -> list[bytes]:
+    def write_together(self, draft: Draft, values: MessageValues) -> EncodedMessages:
+        """The same messages, without an object for each."""
+        groups = draft.groups()
+        texts = self._written(draft.messages(), groups, values)
+        return EncodedMessages(self._topic, draft.streams, groups.ends, texts)
+
+    def _written(self, messages: MessageTexts, groups: MessageGroups, values: MessageValues) -> Spans:
         count, first, group = len(messages.rows), 0, 0
         ends = np.zeros(count, dtype=np.int64)
         form = Form(self._words, self._columns, self._endings)
-        texts: list[bytes] = []
+        parts: list[Bytes] = []
+        behind, room = 0, 0  # bytes of the parts; bytes that one message has needed
         while first < count:
-            stop = _write(self._out, ends, first, group, messages, groups, form, values)
-            if stop == first:  # no buffer yet, or a message that is larger than it
-                self._out = np.empty(max(_BUFFER, 2 * len(self._out)), dtype=np.uint8)
+            # As a rule one buffer has room for all of them, so nothing is copied.
+            room = max(room, (count - first) * self._mean * 9 // 8 + _BUFFER)
+            out = np.empty(room, dtype=np.uint8)
+            stop = _write(out, ends, first, group, messages, groups, form, values)
+            if stop == first:  # the message is larger than the buffer
+                room *= 2
                 continue
-            text, behind = self._out[: ends[stop - 1]].tobytes(), ends[first:stop].tolist()
-            texts += [text[start:end] for start, end in zip([0, *behind], behind)]
+            size = int(ends[stop - 1])
+            parts.append(out[:size])
+            ends[first:stop] += behind
+            behind += size
             first = stop
             group = int(groups.ends.searchsorted(first, side="right"))
-        return texts
+        self._mean = behind // max(1, count)
+        text = parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.uint8), *parts])
+        return Spans.from_ends(text, ends)

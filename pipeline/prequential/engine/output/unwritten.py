@@ -6,7 +6,7 @@ a shard hands out its outputs, because writing few messages costs nearly as much
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -14,10 +14,12 @@ import numpy.typing as npt
 from prequential.engine.compiled.kernel import Ints
 from prequential.engine.output import counts
 from prequential.engine.output.counts import CountColumns
+from prequential.engine.output.encoded_messages import EncodedMessages
 from prequential.engine.output.estimates import LineColumns
 from prequential.engine.output.fields import TextColumns, TextPool
 from prequential.engine.output.texts import Draft, MessageValues, Subjects, joined
-from prequential.topics.outputs import Encoded
+from prequential.topics.errors import existing
+from prequential.topics.outputs import Encoded, Output
 
 #: Fields that few messages have, by their places among all fields behind `counts` and `config`.
 VERSION, SAME, STARTED_EMPTY, COVERAGE, DETAILS = FURTHER = range(5)
@@ -25,6 +27,9 @@ VERSION, SAME, STARTED_EMPTY, COVERAGE, DETAILS = FURTHER = range(5)
 #: Messages that may wait to be written: the values of one have about as many bytes as its text.
 _MOST: Final = 1_000
 
+
+#: The least number of messages that stay together; fewer cost less as single ones.
+_TOGETHER: Final = 64
 
 #: What messages say, as it was read.
 Read = TypeVar("Read")
@@ -68,16 +73,72 @@ class MetricsReading(NamedTuple):
     further: dict[int, MessageColumn]  # by the place among `FURTHER`
 
 
-class Unwritten(NamedTuple):
-    """A message that is written later."""
+class _Written:
+    """Where messages are that were written together, once they are."""
 
-    stream: str
-    place: int
-    written: list[Encoded]  # where it is, at this place, once it is written
+    def __init__(self) -> None:
+        self.messages: EncodedMessages | None = None
+        self._single: list[Encoded] | None = None
 
-    def encoded(self) -> Encoded:
-        """The message; call it after its reporter's `write`."""
-        return self.written[self.place]
+    def part(self, first: int, stop: int) -> Sequence[Encoded]:
+        """The messages of these groups; small parts are cut out of a list of all messages, made once."""
+        messages = existing(self.messages, "the message")
+        begin, end = (int(messages.ends[group - 1]) if group else 0 for group in (first, stop))
+        if end - begin >= _TOGETHER:
+            return messages.part(first, stop)
+        if self._single is None:
+            self._single = list(messages)
+        return self._single[begin:end]
+
+
+class Unwritten:
+    """Messages that are written later, in groups: those about the same entity, or pair, form one."""
+
+    def __init__(self, streams: Sequence[str], counts: Sequence[int], first: int, written: _Written) -> None:
+        """Take by group its stream and its number of messages; the place of the first; where they come."""
+        self.streams, self._counts, self.first, self.written = streams, counts, first, written
+
+    @property
+    def stop(self) -> int:
+        """The place after the last group's."""
+        return self.first + len(self._counts)
+
+    def __len__(self) -> int:
+        return sum(self._counts)
+
+    def part(self, first: int, stop: int) -> Unwritten:
+        """The messages of these groups, from the `first` one to the one before `stop`."""
+        return Unwritten(self.streams[first:stop], self._counts[first:stop], self.first + first, self.written)
+
+    def encoded(self) -> Sequence[Encoded]:
+        """The messages; call it after their reporter's `write`."""
+        return self.written.part(self.first, self.stop)
+
+
+def encoded(messages: Iterable[Output | Unwritten]) -> Iterator[Output | EncodedMessages]:
+    """All messages in their order, after their reporters' `write`.
+
+    Groups that follow each other here as they were read, are together.
+    """
+    first = stop = 0
+    written: _Written | None = None
+    for message in messages:
+        if isinstance(message, Unwritten) and message.written is written and message.first == stop:
+            stop = message.stop
+            continue
+        if written is not None:
+            yield from _outputs_of(written.part(first, stop))
+        if isinstance(message, Unwritten):
+            written, first, stop = message.written, message.first, message.stop
+        else:
+            written = None
+            yield message
+    if written is not None:
+        yield from _outputs_of(written.part(first, stop))
+
+
+def _outputs_of(part: Sequence[Encoded]) -> Sequence[Output | EncodedMessages]:
+    return [part] if isinstance(part, EncodedMessages) else part
 
 
 class UnwrittenMessages(Generic[Read]):
@@ -85,25 +146,26 @@ class UnwrittenMessages(Generic[Read]):
 
     def __init__(self) -> None:
         self.readings: list[Read] = []
-        self._count = 0
-        self._written: list[Encoded] = []
+        self._count = self._groups = 0
+        self._written = _Written()
 
     @property
     def are_many(self) -> bool:
         """Whether so many messages wait that they should be written now."""
         return self._count >= _MOST
 
-    def add(self, reading: Read, streams: Sequence[str]) -> list[Unwritten]:
-        """Add a reading; returns its messages, in order. `streams`: by message, its stream."""
+    def add(self, reading: Read, streams: Sequence[str], counts: Sequence[int]) -> Unwritten:
+        """Add a reading; returns its messages. By group: its stream, and its number of messages."""
         self.readings.append(reading)
-        first, written = self._count, self._written
-        self._count += len(streams)
-        return [Unwritten(stream, place, written) for place, stream in enumerate(streams, first)]
+        messages = Unwritten(streams, counts, self._groups, self._written)
+        self._count += len(messages)
+        self._groups += len(streams)
+        return messages
 
-    def take(self, written: list[Encoded]) -> None:
+    def take(self, written: EncodedMessages) -> None:
         """Take over the written messages of all readings, in order."""
-        self._written.extend(written)
-        self.readings, self._count, self._written = [], 0, []
+        self._written.messages = written
+        self.readings, self._count, self._groups, self._written = [], 0, 0, _Written()
 
 
 def draft_of(

@@ -22,6 +22,7 @@ import confluent_kafka
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, cimpl
 from prequential.engine.compiled.kernel import Words
+from prequential.engine.compiled.spans import Spans
 
 log = logging.getLogger(__name__)
 
@@ -135,6 +136,8 @@ def produce_batch(
 ) -> int:
     """Send messages to one partition of a topic, in their order; there are no delivery reports.
 
+    Of keys and values that are `Spans` only addresses are passed on, without an object for each.
+
     Returns how many messages librdkafka took: the first ones, until the producer's queue was full. Also 0 if
     librdkafka's functions, or the producer's handle, are missing. Raises KafkaException, as
     `Producer.produce` does, for the first message that cannot be sent; librdkafka takes the others.
@@ -173,5 +176,9 @@ def _has_content_behind_head() -> bool:
 
 def _place(messages: Words, word: int, parts: Sequence[bytes]) -> None:
     """Set the messages' keys or values to these bytes, which the caller keeps until librdkafka has them."""
+    if isinstance(parts, Spans):
+        messages[:, word] = parts.begins.astype(np.uint64) + np.uint64(parts.text.ctypes.data)
+        messages[:, word + LENGTH] = parts.sizes
+        return
     messages[:, word] = np.fromiter(map(id, parts), dtype=np.uint64, count=len(parts)) + np.uint64(_HEAD)
     messages[:, word + LENGTH] = np.fromiter(map(len, parts), dtype=np.uint64, count=len(parts))

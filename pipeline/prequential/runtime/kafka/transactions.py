@@ -25,16 +25,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, overload
 from uuid import uuid4
 from weakref import ref
 
 import msgspec
+import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from prequential.engine.compiled.spans import Spans
 from prequential.runtime.kafka.librdkafka import produce_batch
 from prequential.runtime.kafka.rejected import COMPLAINING, complain
 from prequential.topics.clients import KafkaConfig, is_stranded, new_consumer, release_clients
@@ -45,6 +47,9 @@ log = logging.getLogger(__name__)
 
 #: Seconds after which a commit without an answer has an unknown result.
 ATTEMPT_SECONDS = 10.0
+
+#: The least of these seconds that a commit has, if sending the messages took the others.
+_LEAST_ATTEMPT_SECONDS = 1.0
 
 #: Seconds of one attempt to take an id over.
 _TAKE_OVER_SECONDS = 30.0
@@ -60,6 +65,20 @@ _LARGEST_MESSAGE = 100_000_000
 
 #: The least number of messages that are passed to librdkafka in one call.
 _MANY = 16
+
+#: The least number of messages of a batch that is passed in a call of its own.
+_LARGE = 128
+
+#: Bytes of messages in one request to a partition (librdkafka's `batch.size`).
+_REQUEST_BYTES = 1_000_000
+
+#: Milliseconds that messages wait for others to fill a request. A commit sends what is there, so it doesn't
+#: wait for that. librdkafka asks its socket again and again, without a pause, as soon as a message has waited
+#: so long and an earlier request is not answered.
+_LINGER_MS = 1_000
+
+#: Seconds between looks whether most messages are sent, if librdkafka reports nothing in between.
+_SENDING_SECONDS = 0.1
 
 #: librdkafka's constant for a partition chosen by the key, here with `murmur2_random`.
 BY_KEY = -1
@@ -104,6 +123,72 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     partition: int | None = None
 
 
+class OutgoingBatch(Sequence[Outgoing]):
+    """Messages to publish in one topic, whose keys and values lie in memory one behind the other.
+
+    They go to the producer's default partition, without headers. A message gets an object only if it is asked
+    for.
+    """
+
+    partition = headers = None
+
+    def __init__(self, topic: str, keys: Spans, values: Spans) -> None:
+        self.topic, self.keys, self.values = topic, keys, values
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @overload
+    def __getitem__(self, index: int) -> Outgoing: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> OutgoingBatch: ...
+
+    def __getitem__(self, index: int | slice) -> Outgoing | OutgoingBatch:
+        if isinstance(index, slice):
+            return OutgoingBatch(self.topic, self.keys[index], self.values[index])
+        return Outgoing(self.topic, self.keys[index], self.values[index])
+
+
+def _at_once(messages: Sequence[Outgoing | OutgoingBatch]) -> Iterator[Sequence[Outgoing]]:
+    """The messages in parts that may go to librdkafka in one call: to one partition, with the same headers.
+
+    Small batches become single messages, so that a call takes several of them.
+    """
+    for _, together in groupby(messages, attrgetter("topic", "partition", "headers")):
+        single: list[Outgoing] = []
+        for message in together:
+            if isinstance(message, Outgoing):
+                single.append(message)
+            elif len(message) < _LARGE:
+                single += message
+            else:
+                if single:
+                    yield single
+                    single = []
+                yield message
+        if single:
+            yield single
+
+
+def _last_of(messages: Sequence[Outgoing | OutgoingBatch], size: int) -> int:
+    """How many messages are, at most, in the last `size` bytes of their topics."""
+    bytes_by_topic: dict[str, int] = {}
+    count = 0
+    for message in reversed(messages):
+        behind = bytes_by_topic.get(message.topic, 0)
+        if behind > size:
+            continue
+        if isinstance(message, OutgoingBatch):
+            sizes = np.cumsum(message.values.sizes[::-1])
+            count += int(sizes.searchsorted(size - behind, side="right")) + 1
+            bytes_by_topic[message.topic] = behind + int(sizes[-1]) if len(sizes) else behind
+        else:
+            count += 1
+            bytes_by_topic[message.topic] = behind + len(message.value or b"")
+    return count
+
+
 class Transactions:
     """The producer of one transactional id.
 
@@ -124,7 +209,7 @@ class Transactions:
         self._begun_at: float | None = None  # when the open transaction began (monotonic seconds)
         self._cause: Cause = "fenced"  # the cause that `_lost` describes
         self.stopping = False
-        self._messages: Sequence[Outgoing] = ()  # of the latest transaction
+        self._messages: Sequence[Outgoing | OutgoingBatch] = ()  # of the latest transaction
         self._lost: str | None = None  # why this producer cannot publish any more
         self._doubtful = False  # a request of the producer may still be in the network
         self._producer = self._connected()
@@ -154,7 +239,8 @@ class Transactions:
                     "transactional.id": self._id,
                     "partitioner": "murmur2_random",
                     "compression.type": "lz4",
-                    "linger.ms": 5,
+                    "linger.ms": _LINGER_MS,
+                    "batch.size": _REQUEST_BYTES,
                     "message.max.bytes": _LARGEST_MESSAGE,
                     **self._settings,
                     **COMPLAINING,
@@ -184,7 +270,7 @@ class Transactions:
         )  # handle the logs so far: at first the connections are down
         self._doubtful = False
 
-    def publish(self, messages: Iterable[Outgoing]) -> dict[str, int]:
+    def publish(self, messages: Iterable[Outgoing | OutgoingBatch]) -> dict[str, int]:
         """Publish messages in one transaction; returns the offset of the last one, by its topic, if known.
 
         1. If the producer may have left a request behind in the network, replace it with a new one.
@@ -218,7 +304,7 @@ class Transactions:
                 self._renew()  # this aborts the transaction
                 raise
 
-    def _renewed(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
+    def _renewed(self, messages: Sequence[Outgoing | OutgoingBatch]) -> dict[str, int] | None:
         """Replace the producer; returns the messages' offsets, if they are committed."""
         # This producer must not fence one that has taken over meanwhile: look before and after.
         self._looked_up(messages)
@@ -233,19 +319,19 @@ class Transactions:
         release_clients(old)
         self.take_over()
 
-    def _looked_up(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
+    def _looked_up(self, messages: Sequence[Outgoing | OutgoingBatch]) -> dict[str, int] | None:
         committed: list[dict[str, int] | None] = []
         self._retried("look what is committed", lambda: committed.append(self._committed(messages)))
         return committed[0]
 
-    def _committed(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
+    def _committed(self, messages: Sequence[Outgoing | OutgoingBatch]) -> dict[str, int] | None:
         """Return the known offsets if the messages' transaction is committed, None if it isn't.
 
         The id has no open transaction when this is called. Raises Unknown if the answer is not available now.
         """
         raise NotImplementedError
 
-    def _attempt(self, messages: Sequence[Outgoing], *, reports: bool) -> dict[str, int]:
+    def _attempt(self, messages: Sequence[Outgoing | OutgoingBatch], *, reports: bool) -> dict[str, int]:
         """Attempt once to publish; with `reports`, read the delivery report of each message.
 
         Without errors only the last message's offset is needed, and each report costs an object.
@@ -262,12 +348,14 @@ class Transactions:
 
         self._checked(self._producer.begin_transaction)  # step 2
         self._begun_at = time.monotonic()
-        for _, alike in groupby(messages[:-1], attrgetter("topic", "partition", "headers")):
-            self._send(list(alike), delivered if reports else None)  # step 3
-        self._send(messages[-1:], delivered)
+        for alike in _at_once(messages[:-1]):
+            self._send(alike, delivered if reports else None)  # step 3
+        for alike in _at_once(messages[-1:]):
+            self._send(alike, delivered)
         try:
             self._send_offsets()  # step 4
-            self._checked(lambda: self._producer.commit_transaction(ATTEMPT_SECONDS))  # step 5
+            left = self._await_sending(_last_of(messages, _REQUEST_BYTES))
+            self._checked(lambda: self._producer.commit_transaction(left))  # step 5
         except Unknown:
             if refused:  # another attempt would fail again
                 raise WorkError(refused[0]) from None
@@ -309,6 +397,10 @@ class Transactions:
 
     def _taken(self, alike: Sequence[Outgoing]) -> int:
         """Pass as many of these messages to librdkafka in one call as it takes; returns their number."""
+        if isinstance(alike, OutgoingBatch):
+            if self._partition == BY_KEY:
+                return 0
+            return produce_batch(self._producer, alike.topic, self._partition, alike.keys, alike.values)
         partition = self._place(alike[0])
         keys = [message.key for message in alike if message.key is not None]
         values = [message.value for message in alike if message.value is not None]
@@ -321,6 +413,17 @@ class Transactions:
 
     def _send_offsets(self) -> None:
         """Add the offsets of the input records to the transaction. A shard has them in its snapshots."""
+
+    def _await_sending(self, count: int) -> float:
+        """Wait until at most so many messages aren't delivered yet; returns the seconds left for a commit.
+
+        librdkafka sends one request at a time to a partition. During a commit it doesn't sleep until the
+        answer comes, but asks for it without a pause, as long as there are further messages.
+        """
+        end = time.monotonic() + ATTEMPT_SECONDS
+        while len(self._producer) > count and time.monotonic() < end and not self.stopping:
+            self._checked(lambda: self._producer.poll(_SENDING_SECONDS))
+        return max(_LEAST_ATTEMPT_SECONDS, end - time.monotonic())
 
     def _retried(self, action: str, call: Callable[[], None]) -> None:
         """Repeat a call until it works; waits with back-off while the broker is unreachable."""
@@ -503,7 +606,7 @@ class GroupTransactions(Transactions):
             return [Permission("Read", "group", self._group)]
         return super()._lacked(error)
 
-    def _committed(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
+    def _committed(self, messages: Sequence[Outgoing | OutgoingBatch]) -> dict[str, int] | None:
         """Compare the committed offsets with the transaction's own, which it commits with its messages.
 
         With notes, an earlier transaction may have committed the same offset with another note.

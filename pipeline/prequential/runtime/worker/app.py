@@ -15,7 +15,7 @@ from prequential.configuration.settings.model import Config
 from prequential.runtime.kafka import process, served, stopping, transport
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
 from prequential.runtime.kafka.rejected import tell
-from prequential.runtime.kafka.transactions import Outgoing
+from prequential.runtime.kafka.transactions import Outgoing, OutgoingBatch
 from prequential.runtime.program import give_back
 from prequential.runtime.telemetry.pushing import telemetry_of
 from prequential.runtime.worker.batches import MANY, Content
@@ -175,11 +175,13 @@ class Worker(served.Served):
         self.runners[partition] = runner
         self._tasks[partition] = process.watched(f"shard {partition}", runner.run())
 
-    def _offer_events(self, messages: Sequence[Outgoing]) -> None:
+    def _offer_events(self, messages: Sequence[Outgoing | OutgoingBatch]) -> None:
         """Offer published messages to OpenTelemetry; a shard's thread calls this method."""
         if self.telemetry is not None:
             prefix = len(self.config.kafka.prefix)
-            self.telemetry.offer((message.topic[prefix:], message.value or b"") for message in messages)
+            # No event is in a batch: alarms and incidents come one by one.
+            single = (message for message in messages if isinstance(message, Outgoing))
+            self.telemetry.offer((message.topic[prefix:], message.value or b"") for message in single)
 
     def _on_lost(self, partition: int, why: str) -> None:
         """The broker refuses the producer: another worker has the shard, or a transaction timed out."""

@@ -18,7 +18,7 @@ from prequential.configuration.settings import model
 from prequential.engine.input.merge import OffsetVector
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetcher
-from prequential.runtime.kafka.transactions import Outgoing
+from prequential.runtime.kafka.transactions import Outgoing, OutgoingBatch
 from prequential.runtime.worker import journal, snapshots
 from prequential.runtime.worker.batches import Originals
 from prequential.runtime.worker.publisher import MessageConverter, Publisher, ShardLost, ShardStatistics
@@ -49,7 +49,7 @@ _LOOK_SECONDS = 0.1
 
 
 #: Content of a transaction: offset vectors for the journal, outputs, and a note for the journal.
-_Entry: TypeAlias = tuple[list[OffsetVector], list[Outgoing], journal.Note | None]
+_Entry: TypeAlias = tuple[list[OffsetVector], Sequence[Outgoing | OutgoingBatch], journal.Note | None]
 
 
 class Checkpoint:
@@ -268,7 +268,7 @@ class Checkpoint:
             space = await self._in_thread(self._turn.space, self._who, self._shard.snapshot_size)
         if self.broken:
             return
-        outputs, vectors = self._shard.flush()  # step 1
+        outputs, vectors = self._shard.flush_together()  # step 1
         messages = self._messages.of(outputs)
         vector: OffsetVector = tuple(self._shard.merge.vector)
         parts = None
@@ -341,13 +341,14 @@ class Checkpoint:
         message = Outgoing(self._config.kafka.topic(SNAPSHOTS), snapshots.MANIFEST_KEY, manifest, header)
         await self._publish_entry([], [message], journal.Grown(before))
 
-    def _flushed(self) -> list[Outgoing]:
+    def _flushed(self) -> list[Outgoing | OutgoingBatch]:
         """Return the messages since the last commit; the order that led to them is settled."""
-        outputs, _ = self._shard.flush()
+        outputs, _ = self._shard.flush_together()
         return self._messages.of(outputs)
 
     async def _publish_entry(
-        self, vectors: list[OffsetVector], outputs: list[Outgoing], note: journal.Note | None = None
+        self, vectors: list[OffsetVector], outputs: Sequence[Outgoing | OutgoingBatch],
+        note: journal.Note | None = None,
     ) -> None:
         """Publish one transaction of outputs and a journal entry."""
         await self._publish_entries([(vectors, outputs, note)])

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any
@@ -24,8 +24,16 @@ from confluent_kafka import Message
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.texts import ListedSettings, texts
 from prequential.engine.catalog.streams import Stream
+from prequential.engine.output.encoded_messages import EncodedMessages, Outputs
 from prequential.runtime.kafka.rejected import rejected
-from prequential.runtime.kafka.transactions import ATTEMPT_SECONDS, Fenced, Outgoing, Transactions, Unknown
+from prequential.runtime.kafka.transactions import (
+    ATTEMPT_SECONDS,
+    Fenced,
+    Outgoing,
+    OutgoingBatch,
+    Transactions,
+    Unknown,
+)
 from prequential.runtime.worker.batches import Originals
 from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.runtime.worker.recovery import read_partition
@@ -95,7 +103,7 @@ class Publisher(Transactions):
         self.pace = pace or SendingPace()
         self._journal = config.kafka.topic(specs.JOURNAL)
         #: Called with messages that are committed, in the shard's own thread.
-        self.on_published: Callable[[Sequence[Outgoing]], None] = lambda messages: None
+        self.on_published: Callable[[Sequence[Outgoing | OutgoingBatch]], None] = lambda messages: None
         #: Offset after the last entry of the journal that this worker has read or published.
         self.journal_offset = 0
         super().__init__(
@@ -123,7 +131,7 @@ class Publisher(Transactions):
         self.pace.timed_out()
         self._settings["transaction.timeout.ms"] = self.pace.timeout_ms  # of the next producer
 
-    def publish(self, messages: Iterable[Outgoing]) -> dict[str, int]:
+    def publish(self, messages: Iterable[Outgoing | OutgoingBatch]) -> dict[str, int]:
         """Publish as `Transactions.publish` does, and note the offset after the journal entry.
 
         If the messages were committed already, the result has only the offset of the journal entry.
@@ -136,7 +144,7 @@ class Publisher(Transactions):
         self.on_published(messages)
         return offsets
 
-    def _committed(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
+    def _committed(self, messages: Sequence[Outgoing | OutgoingBatch]) -> dict[str, int] | None:
         """Read the rest of the journal: the entry of these messages, nothing, or another worker's entry."""
         try:
             entries: list[Message] = list(
@@ -149,7 +157,10 @@ class Publisher(Transactions):
             raise Unknown(str(why)) from why
         if self.stopping:
             raise ShardLost("the worker stops")
-        ours = [message.value for message in messages if message.topic == self._journal]
+        ours = [
+            message.value for message in messages
+            if isinstance(message, Outgoing) and message.topic == self._journal
+        ]  # fmt: skip
         if any(entry.value() not in ours for entry in entries):
             self._lost = "another worker has written to the journal"
             raise ShardLost(self._lost)
@@ -180,12 +191,13 @@ class SettingsHeader:
         self._checked = 0
 
     def add(
-        self, streams: Sequence[Stream], outputs: Sequence[Output], messages: list[Outgoing], now: float
-    ) -> None:
+        self, streams: Sequence[Stream], outputs: Outputs, messages: list[Outgoing | OutgoingBatch],
+        now: float,
+    ) -> None:  # fmt: skip
         """Give the header to the first metrics message of each digest that is due.
 
         `streams` are all streams of the shard. `messages` are those of `outputs`, in the same order; this
-        method replaces some of them. `now` is in monotonic seconds.
+        method replaces some of them, and takes some out of their batches. `now` is in monotonic seconds.
         """
         if now >= self._check_at:
             self._check_at, self._checked = now + _CHECK, 0
@@ -196,16 +208,42 @@ class SettingsHeader:
         if not self._due:
             return
         before = len(self._due)
-        for index, output in enumerate(outputs):
-            if isinstance(output, Encoded) and output.topic == specs.METRICS and output.stream in self._due:
-                stream = self._due.pop(output.stream)
-                if self._is_due(stream, now):
-                    self._published[stream.config.digest] = now
-                    settings = ListedSettings(stream.config.digest, texts(stream.config))
-                    header = [(specs.SETTINGS_HEADER, msgspec.json.encode(settings))]
-                    messages[index] = msgspec.structs.replace(messages[index], headers=header)
+        replaced: list[Outgoing | OutgoingBatch] = []
+        for output, message in zip(outputs, messages):
+            if not isinstance(output, Encoded | EncodedMessages) or output.topic != specs.METRICS:
+                replaced.append(message)
+            elif isinstance(output, EncodedMessages) and isinstance(message, OutgoingBatch):
+                replaced += self._with_headers(output, message, now)
+            elif isinstance(output, Encoded) and isinstance(message, Outgoing):
+                replaced.append(self._with_header(output.stream, message, now))
+        messages[:] = replaced
         if len(self._due) < before:
             self._due = {name: due_at for name, due_at in self._due.items() if self._is_due(due_at, now)}
+
+    def _with_header(self, name: str, message: Outgoing, now: float) -> Outgoing:
+        """The message about the stream of this name, with the header if the stream's settings are due."""
+        stream = self._due.pop(name, None)
+        if stream is None or not self._is_due(stream, now):
+            return message
+        self._published[stream.config.digest] = now
+        settings = ListedSettings(stream.config.digest, texts(stream.config))
+        header = [(specs.SETTINGS_HEADER, msgspec.json.encode(settings))]
+        return msgspec.structs.replace(message, headers=header)
+
+    def _with_headers(
+        self, encoded: EncodedMessages, batch: OutgoingBatch, now: float
+    ) -> Iterator[Outgoing | OutgoingBatch]:
+        """The batch of these messages, divided where one has a header."""
+        done = 0
+        begins = (encoded.ends - encoded.sizes).tolist()
+        for name, begin, size in zip(encoded.streams, begins, encoded.sizes.tolist()):
+            if size and name in self._due:
+                message = self._with_header(name, batch[begin], now)
+                if message.headers:
+                    yield batch[done:begin]
+                    yield message
+                    done = begin + 1
+        yield batch[done:]
 
     def _is_due(self, stream: Stream, now: float) -> bool:
         published = self._published.get(stream.config.digest)
@@ -229,9 +267,13 @@ class MessageConverter:
         }
         self._settings_header = SettingsHeader()
 
-    def of(self, outputs: Sequence[Output]) -> list[Outgoing]:
+    def of(self, outputs: Outputs) -> list[Outgoing | OutgoingBatch]:
         """Return the messages of these outputs, in the same order."""
-        messages = [self._outgoing(output) for output in outputs]
+        messages = [
+            OutgoingBatch(self._topics[output.topic], output.keys(), output.texts)
+            if isinstance(output, EncodedMessages) else self._outgoing(output)
+            for output in outputs
+        ]  # fmt: skip
         self._settings_header.add(self._streams, outputs, messages, monotonic())
         return messages
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from prequential.configuration.settings.model import Config
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
-from prequential.runtime.kafka.transactions import Outgoing
+from prequential.runtime.kafka.transactions import Outgoing, OutgoingBatch
 from prequential.runtime.worker import (
     arrivals,
     back_pressure,
@@ -76,7 +76,7 @@ class ShardRunner:
         self, config: Config, partition: int, fetcher: Fetcher, origin: TopicsOrigin, *, rebuild: bool,
         on_lost: Callable[[int, str], None], turns: SharedTurns | None = None,
         predecessor: Predecessor | None = None,
-        on_published: Callable[[Sequence[Outgoing]], None] | None = None,
+        on_published: Callable[[Sequence[Outgoing | OutgoingBatch]], None] | None = None,
     ) -> None:  # fmt: skip
         """Prepare a shard; `run` starts it.
 
