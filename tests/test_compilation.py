@@ -11,6 +11,7 @@ import sys
 import types
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -147,6 +148,48 @@ def later() -> list[str]:
     return found
 
 
+def _without_details(settings: dict[str, Any], *, ranked: bool) -> dict[str, Any]:
+    """A stream's settings without details, objective and correction, and maybe without measures of ranks."""
+    from prequential.engine.measures.registry import OF_RANKS
+
+    less = {key: value for key, value in settings.items() if key not in ("objective", "temporal_correction")}
+    less["details"] = []
+    if not ranked:
+        less["measures"] = [name for name in less.get("measures", ["f1"]) if name not in OF_RANKS] or ["f1"]
+        less["detectors"] = [
+            detector
+            for detector in less.get("detectors", [])
+            if detector.get("signal", "").rpartition(":")[2] not in OF_RANKS
+        ]
+    return less
+
+
+def without_details(*, ranked: bool) -> list[str]:
+    """Loops that streams with further measures, but without details, need after all should be there."""
+    from helpers import World, catch_up, live
+    from prequential.engine import warmup
+    from prequential.runtime.compilation import compile_loops
+    from worlds import random_world
+
+    rng = random.Random(7)
+    worlds = []
+    for world in (random_world(rng, 120, 2 + number % 2) for number in range(scaled(8, 40))):
+        of_streams = {"defaults": world.settings["defaults"], **world.settings.get("streams", {})}
+        defaults, *others = (_without_details(own, ranked=ranked) for own in of_streams.values())
+        streams = dict(zip([*of_streams][1:], others))
+        worlds.append(World({**world.settings, "defaults": defaults, "streams": streams}, world.topics))
+    for world in worlds:
+        needed = warmup.needed_by(world.config)
+        assert warmup.DETAILS not in needed
+        assert ranked or warmup.RANKS not in needed
+        compile_loops(lambda notice: None, world.config)
+    found = noting()
+    for world in worlds:
+        catch_up(world)
+        live(world, rng, takeovers=True)
+    return found
+
+
 def merged() -> list[str]:
     """Loops that partitions of streams with periods, and who merges them, need after all should be there."""
     import partitioned
@@ -181,7 +224,7 @@ def test_periods_need_no_loops_of_other_settings() -> None:
     assert in_another_process("with periods") == "[]\n"
 
 
-@pytest.mark.parametrize("stream", ["by default", "", "merged"])
+@pytest.mark.parametrize("stream", ["by default", "", "merged", "measures", "ranks"])
 def test_nothing_is_compiled_in_the_middle_of_a_stream(stream: str) -> None:
     assert in_another_process(*filter(None, [stream])) == "[]\n"
 
@@ -616,5 +659,6 @@ if __name__ == "__main__":
     modes = {
         "here": compiled_here, "by default": by_default, "merged": merged,
         "everything": everything, "small": small, "slow": slow_compilation, "with periods": with_periods,
+        "measures": partial(without_details, ranked=False), "ranks": partial(without_details, ranked=True),
     }  # fmt: skip
     print(modes.get("".join(sys.argv[1:]), later)())

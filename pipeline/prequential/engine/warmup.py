@@ -35,7 +35,7 @@ from prequential.engine.input import json_scanner
 from prequential.engine.input.merge import Batch
 from prequential.engine.input.plain import Parser
 from prequential.engine.measures.per_class import NO_OWNER
-from prequential.engine.measures.registry import NAMES, OF_NUMBERS
+from prequential.engine.measures.registry import NAMES, OF_NUMBERS, OF_RANKS
 from prequential.engine.merging.merger import Merger
 from prequential.engine.output.period_ranks import add_coming, put_positives
 from prequential.engine.shard import Shard
@@ -55,12 +55,15 @@ from prequential.topics.specs import PARTS
 _EXAMPLES = {name: memory.example for name, memory in MEMORIES.items()}
 
 #: Features that only some configurations need. `PERIODS`: periods. `MEASURES`: measures or signals beyond the
-#: default ones, details, costs, objectives or corrections. `LOSSES`: comparisons by other losses than wrong
-#: or right. `WIDE`: streams in all partitions. `DISPARITY`: comparisons of segments.
-PERIODS, MEASURES, LOSSES, WIDE, DISPARITY = "periods", "measures", "losses", "wide", "disparity"
+#: default ones, or costs. `RANKS`: measures or signals of ranks. `DETAILS`: details, objectives or
+#: corrections. `LOSSES`: comparisons by other losses than wrong or right. `WIDE`: streams in all partitions.
+#: `DISPARITY`: comparisons of segments.
+PERIODS, MEASURES, RANKS, DETAILS, LOSSES, WIDE, DISPARITY = (
+    "periods", "measures", "ranks", "details", "losses", "wide", "disparity"
+)  # fmt: skip
 
 #: Names of all features that only some configurations need.
-ALL = frozenset({*DETECTORS, *MEMORIES, PERIODS, MEASURES, LOSSES, WIDE, DISPARITY})
+ALL = frozenset({*DETECTORS, *MEMORIES, PERIODS, MEASURES, RANKS, DETAILS, LOSSES, WIDE, DISPARITY})
 
 #: Length of periods, ms.
 _PERIOD = 1_500
@@ -112,7 +115,10 @@ _NUMBERS = replace(
 
 
 def config_of(needed: Collection[str]) -> Config:
-    """The configuration of a small shard with these features of `ALL`; it has only the default detector."""
+    """The configuration of a small shard with these features of `ALL`; it has only the default detector.
+
+    `RANKS` comes with `MEASURES`, and `DETAILS` with both.
+    """
     estimators = tuple(example for name, example in _EXAMPLES.items() if name in needed)
     period = _PERIOD if PERIODS in needed else None
     of_estimators = (
@@ -123,13 +129,18 @@ def config_of(needed: Collection[str]) -> Config:
         _CLASSES, estimators=estimators, period=period, detectors=(*_CLASSES.detectors, *of_estimators)
     )
     numbers = replace(_NUMBERS, estimators=estimators, period=period)
+    if DETAILS not in needed:
+        classes = replace(classes, details=(), objective=None, temporal_correction=False)
+        numbers = replace(numbers, details=())
+    if RANKS not in needed:
+        unranked = tuple(name for name in classes.measures if name not in OF_RANKS)
+        signals = tuple(detector for detector in classes.detectors if not _is_of_ranks(detector.signal))
+        classes = replace(classes, measures=unranked, detectors=signals)
     if MEASURES not in needed:
         classes, numbers = (
             replace(
-                stream_config, measures=streams.DEFAULT_MEASURES, details=(), costs=None,
-                cost_per_value=False,
-                objective=None, temporal_correction=False, quantile=None, season=None,
-                detectors=(stream_config.detectors[0], *of_estimators),
+                stream_config, measures=streams.DEFAULT_MEASURES, costs=None, cost_per_value=False,
+                quantile=None, season=None, detectors=(stream_config.detectors[0], *of_estimators),
             )
             for stream_config in (classes, numbers)
         )  # fmt: skip
@@ -172,15 +183,13 @@ def needed_by(config: Config) -> set[str]:
             names.add(WIDE)
         if stream_config.disparity is not None:
             names.add(DISPARITY)
-        beyond = (
+        if stream_config.details or stream_config.objective or stream_config.temporal_correction:
+            names |= {MEASURES, RANKS, DETAILS}
+        elif not set(OF_RANKS).isdisjoint(stream_config.measures) or any(map(_is_of_ranks, signals)):
+            names |= {MEASURES, RANKS}
+        elif (
             set(stream_config.measures).difference(streams.DEFAULT_MEASURES)
-            or stream_config.details
             or stream_config.costs
-        )
-        if (
-            beyond
-            or stream_config.objective
-            or stream_config.temporal_correction
             or not all(map(_is_usual, signals))
         ):
             names.add(MEASURES)
@@ -188,6 +197,11 @@ def needed_by(config: Config) -> set[str]:
         if stream_config.compare != "off" and stream_config.compare_losses and not wrong_or_right:
             names.add(LOSSES)
     return names & ALL
+
+
+def _is_of_ranks(signal: str) -> bool:
+    """Whether a signal, or a part of a ratio, is a measure of ranks."""
+    return signal.rpartition(":")[2] in OF_RANKS
 
 
 def _is_usual(signal: str) -> bool:
@@ -210,7 +224,7 @@ def warm_up(needed: Collection[str]) -> None:
     _warm_up_rare(shard.state)
     _feed(shard, 0)
     if PERIODS in needed:
-        _warm_up_estimates(shard.state, shard.catalog, ranked=MEASURES in needed)
+        _warm_up_estimates(shard.state, shard.catalog, ranked=RANKS in needed)
     parts = list(shard.snapshot())
     shard = Shard(config)
     shard.restore(iter(parts))
@@ -323,7 +337,7 @@ def warm_consumers(needed: Collection[str]) -> None:
     _warm_up_rare(state)
     accounts.coverage = coverage.update(accounts.coverage, logs.events, 0, 0)
     if PERIODS in needed:
-        _warm_up_estimates(state, catalog, ranked=MEASURES in needed)
+        _warm_up_estimates(state, catalog, ranked=RANKS in needed)
         accounts.periods = periods.update(accounts.periods, logs.events, 0, 0)
         accounts.expected = following.update(accounts.expected, logs.events, 0, 0)
         model, begun = np.array([1]), begin(accounts.expected, 1)

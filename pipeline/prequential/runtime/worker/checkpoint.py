@@ -347,7 +347,9 @@ class Checkpoint:
         return self._messages.of(outputs)
 
     async def _publish_entry(
-        self, vectors: list[OffsetVector], outputs: Sequence[Outgoing | OutgoingBatch],
+        self,
+        vectors: list[OffsetVector],
+        outputs: Sequence[Outgoing | OutgoingBatch],
         note: journal.Note | None = None,
     ) -> None:
         """Publish one transaction of outputs and a journal entry."""
