@@ -163,7 +163,8 @@ class Merger:
     def metrics_again(self, stream_name: str) -> list[Encoded]:
         """Make the metrics messages about a stream's latest reported moment, of all its sequences.
 
-        They were published at this moment, or before without a change since. A successor needs them only to
+        They were published at this moment, or before without a change since; those about the initial stage of
+        a segment perhaps as what they have in common with its final stage. A successor needs them only to
         show them. Empty until it has all parts for that moment.
         """
         stream = self._streams[stream_name]
