@@ -27,7 +27,7 @@ README = ROOT / "README.md"
 
 #: Pages that may name tests and source files: evidence, and pages for contributors.
 _EVIDENCE = re.compile(
-    r"understand/(validation.*|benchmarks)|architecture|features|reference/(cli|configuration)"
+    r"understand/(validation.*|benchmarks|costs)|architecture|features|reference/(cli|configuration)"
 )
 
 

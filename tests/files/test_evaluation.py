@@ -433,10 +433,13 @@ class TestEvaluate:
         assert len(sentences) == len(said)
         assert all(map(str.startswith, sentences, said)), sentences
 
-    def test_an_array_in_a_file_is_no_record(self, tmp_path: Path) -> None:
+    def test_a_file_with_an_array_has_its_records(self, tmp_path: Path) -> None:
         path = tmp_path / "rows.json"
+        rows = [{"instance_id": number, "y_pred": 1, "y_true": 1} for number in range(5)]
+        path.write_text(json.dumps(rows))
+        assert evaluate(str(path)).measures("accuracy") == {"model": 1.0}
         path.write_text(json.dumps([{"y_pred": 1, "y_true": 1}] * 5))
-        with pytest.raises(WorkError, match="a file has one JSON object per line"):
+        with pytest.raises(ConfigError, match="has no field instance_id"):
             evaluate(str(path))
 
 

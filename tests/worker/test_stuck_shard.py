@@ -164,6 +164,8 @@ class TestReadAt:
         self, fetcher: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(fetching, "_MOST", 2)
+        for _ in range(8):  # messages have one record each
+            fetcher._readers[1].note_size(1, 1, 1)
         assert read_at(fetcher) == [-inf, -inf, -inf]
         fetcher._readers[1].consumer.there = [Message(topic="p", partition=0, offset=at) for at in range(3)]
         [[first]] = fetcher.fetch(100.0)
@@ -183,6 +185,8 @@ class TestReadAt:
         self, fetcher: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(fetching, "_MOST", 2)
+        for _ in range(8):  # messages have one record each
+            fetcher._readers[1].note_size(1, 1, 1)
         fetcher._readers[1].consumer.there = [Message(topic="p", partition=0, offset=at) for at in range(3)]
         [[first]] = asyncio.run(fetcher.fetch_beside(100.0))
         [[second]] = asyncio.run(fetcher.fetch_beside(101.0))

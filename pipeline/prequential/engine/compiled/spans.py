@@ -24,7 +24,7 @@ class Spans(Sequence[bytes]):
 
     @classmethod
     def from_texts(cls, texts: Sequence[bytes]) -> Spans:
-        """These texts, copied behind each other."""
+        """Return these texts, copied behind each other."""
         return cls.from_ends(
             np.frombuffer(b"".join(texts), dtype=np.uint8),
             np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts))),
@@ -32,14 +32,14 @@ class Spans(Sequence[bytes]):
 
     @classmethod
     def from_ends(cls, text: Bytes, ends: Ints) -> Spans:
-        """Texts that lie behind each other, the first one at the beginning."""
+        """Return texts that lie behind each other, the first one at the beginning."""
         begins = np.zeros(len(ends), dtype=np.int64)
         begins[1:] = ends[:-1]
         return cls(text, begins, ends)
 
     @classmethod
     def joined(cls, parts: Sequence[Spans]) -> Spans:
-        """All texts of these parts, in their order; their bytes are copied."""
+        """Return all texts of these parts, in their order; their bytes are copied."""
         texts, begins, ends, size = [], [], [], 0
         for part in parts:
             first, stop = (int(part.begins.min()), int(part.ends.max())) if len(part) else (0, 0)
@@ -51,7 +51,7 @@ class Spans(Sequence[bytes]):
 
     @property
     def sizes(self) -> Ints:
-        """By text: its bytes."""
+        """Return the number of bytes of each text, (texts,) int64."""
         sizes: Ints = self.ends - self.begins
         return sizes
 

@@ -40,12 +40,12 @@ class EncodedMessages(Sequence[Encoded]):
 
     @property
     def sizes(self) -> Ints:
-        """By group: the number of its messages."""
+        """Return the number of messages of each group, (groups,) int64."""
         sizes: Ints = np.diff(self.ends, prepend=0)
         return sizes
 
     def keys(self) -> Spans:
-        """By message its key, the name of its stream in UTF-8."""
+        """Return the key of each message, the name of its stream in UTF-8."""
         names = Spans.from_texts([name.encode() for name in self.streams])
         sizes = self.sizes
         return Spans(names.text, np.repeat(names.begins, sizes), np.repeat(names.ends, sizes))
@@ -77,7 +77,7 @@ Outputs = Sequence[Output | EncodedMessages]
 
 
 def single_outputs(outputs: Outputs) -> Iterator[Output]:
-    """All outputs, one by one."""
+    """Return all outputs, one by one."""
     for output in outputs:
         if isinstance(output, EncodedMessages):
             yield from output

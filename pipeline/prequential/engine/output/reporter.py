@@ -73,10 +73,10 @@ class Reporter:
         self.of_estimators = Estimates(catalog)
         #: By model: the latest estimates of its pending predictions.
         self.waiting: dict[int, Waiting] = {}
-        self._writer = Writer(METRICS, vocabulary(NAMES, REASONS))
+        self._writer = writer = Writer(METRICS, vocabulary(NAMES, REASONS))
+        # Without a reference to the reporter, which would then have one to itself.
         self._streams = StreamColumns(
-            catalog.streams,
-            lambda config: self._writer.columns(tuple(INDEX[name] for name in config.measures)),
+            catalog.streams, lambda config: writer.columns(tuple(INDEX[name] for name in config.measures))
         )
         self._class_names = ClassNames()
         self._details = DetailTexts(catalog, notes, cluster_of, self._class_names)

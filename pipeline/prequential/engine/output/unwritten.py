@@ -100,7 +100,7 @@ class Unwritten:
 
     @property
     def stop(self) -> int:
-        """The place after the last group's."""
+        """Return the place after the last group's."""
         return self.first + len(self._counts)
 
     def __len__(self) -> int:

@@ -39,7 +39,7 @@ def decompressed_bytes(metadata: bytes, body: bytes | memoryview) -> int:
     Messages without columns, such as schemas, have 0. Raises ValueError if the metadata is damaged.
     """
     try:
-        table = _Table(metadata, _offset(metadata, 0))
+        table = _MetadataTable(metadata, _offset(metadata, 0))
         kind = table.byte(_HEADER_TYPE)
         if kind not in (_DICTIONARY_BATCH, _RECORD_BATCH):
             return 0
@@ -66,7 +66,7 @@ def _size(body: bytes | memoryview, start: int, length: int) -> int:
     return length - _NUMBER if size == -1 else size
 
 
-class _Table:
+class _MetadataTable:
     """A table of a flatbuffer: its fields are found by their numbers."""
 
     def __init__(self, metadata: bytes, place: int) -> None:
@@ -92,12 +92,12 @@ class _Table:
         place = self._field(number)
         return 0 if place is None else self._metadata[place]
 
-    def child(self, number: int) -> _Table:
+    def child(self, number: int) -> _MetadataTable:
         """A field that is a table; IndexError if it isn't there."""
         place = self._field(number)
         if place is None:
             raise IndexError(f"field {number} is missing")
-        return _Table(self._metadata, _offset(self._metadata, place))
+        return _MetadataTable(self._metadata, _offset(self._metadata, place))
 
     def buffers(self) -> list[tuple[int, int]]:
         """Offsets and lengths of a record batch's buffers in its body."""
