@@ -77,7 +77,7 @@ Outputs = Sequence[Output | EncodedMessages]
 
 
 def single_outputs(outputs: Outputs) -> Iterator[Output]:
-    """Return all outputs, one by one."""
+    """Return all outputs one by one, also those messages that were made together."""
     for output in outputs:
         if isinstance(output, EncodedMessages):
             yield from output
