@@ -110,6 +110,17 @@ class _MetadataTable:
         return [(start, length) for start, length in struct.iter_unpack("<qq", content)]
 
 
+def may_share(kind: Any) -> bool:
+    """Return whether rows of an Arrow type may share values, so that these take more once they are copied.
+
+    >>> may_share(pa.string()), may_share(pa.list_(pa.dictionary(pa.int8(), pa.string())))
+    (False, True)
+    """
+    if any(getattr(pa.types, f"is_{of_type}")(kind) for of_type in _SHARING):
+        return True
+    return any(may_share(kind.field(number).type) for number in range(kind.num_fields))
+
+
 def value_bytes(array: Any) -> Ints:
     """Return the bytes of each value of an Arrow array once it is copied, (n,) int64.
 
@@ -203,6 +214,11 @@ def _sums(sizes: Ints) -> Ints:
     """The sums of the first 0, 1, 2 … sizes."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
 
+
+#: Types of Arrow whose rows point to values, as `pyarrow.types.is_…` names them.
+_SHARING = (
+    "dictionary", "run_end_encoded", "string_view", "binary_view", "list_view", "large_list_view", "union",
+)  # fmt: skip
 
 #: By types of Arrow, as `pyarrow.types.is_…` names them, how the bytes of their values are found; the others
 #: have a width.

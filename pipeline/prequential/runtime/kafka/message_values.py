@@ -149,7 +149,7 @@ def read(message: bytes) -> Any:
     try:
         import pyarrow as pa
         from prequential.mapping.arrow_rows import without_view
-        from prequential.runtime.kafka.arrow_sizes import value_bytes
+        from prequential.runtime.kafka.arrow_sizes import may_share, value_bytes
     except ImportError as error:
         raise Unreadable(
             "it is an Arrow stream, which needs pyarrow: pip install 'prequential[files]' for all workers, "
@@ -170,7 +170,9 @@ def read(message: bytes) -> Any:
                         f"the Arrow stream has at least {count:,} rows: at most {MOST_ROWS:,} are allowed"
                     )
                 batch.validate(full=True)
-                size += sum(int(value_bytes(column).sum()) for column in batch.columns)
+                size += sum(
+                    int(value_bytes(column).sum()) for column in batch.columns if may_share(column.type)
+                )
                 _check_bytes(size, "the values of its rows")
                 batches.append(batch)
             schema = pa.schema([_in_utc(without_view(field)) for field in stream.schema])
