@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
-from prequential.topics.admin import present
 from prequential.topics.clients import KafkaConfig, connect
 
 from tests.brokers import READY_SECONDS
 from tests.cluster import Cluster
+from tests.created_topics import create_topics
 from tests.secured.acls import Acl, all_of, grant, set_passwords
 from tests.secured.pki import Pki, make_pki
 from tests.worker.processes import eventually
@@ -94,10 +94,7 @@ class Secured:
             )
             for one in topics
         ]  # fmt: skip
-        for done in self._outside.create_topics(new).values():
-            done.result()
-        wanted = {one.topic for one in new}
-        eventually("the topics are there", lambda: present(self.admin, sorted(wanted)) == wanted)
+        create_topics(self._outside, new)
 
 
 @contextmanager

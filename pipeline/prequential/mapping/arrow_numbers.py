@@ -19,8 +19,8 @@ def non_finite_rows(column: Any) -> dict[int, str]:
     """
     if _is_finite(column):
         return {}
-    found = ((row, _non_finite(value)) for row, value in enumerate(values_of(column)))
-    return {row: shown for row, shown in found if shown is not None}
+    shown_by_row = {row: _non_finite(value) for row, value in enumerate(values_of(column))}
+    return {row: shown for row, shown in shown_by_row.items() if shown is not None}
 
 
 def _is_finite(column: Any) -> bool:

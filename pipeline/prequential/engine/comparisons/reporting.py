@@ -328,13 +328,13 @@ class ComparisonReporter:
                 parts.append(MessageValues(n.astype(np.float64), wholes, values, reasons, endings))
                 own_levels += levels[key]
                 offset += len(n)
-        found, level = joined(parts), np.array(own_levels)
+        joined_values, level = joined(parts), np.array(own_levels)
         beyond = np.array([self._threshold(test_level) for test_level in own_levels])
-        values, reasons = found.values, found.reasons
+        values, reasons = joined_values.values, joined_values.reasons
         exact = reasons[:, P_VALUE] == DEFINED
         rejects = np.where(exact, values[:, P_VALUE] < level, abs(values[:, MCNEMAR]) > beyond)
-        found.ending[:] = np.where(reasons[:, MCNEMAR] == DEFINED, 1 + rejects, 0)
-        return found, first
+        joined_values.ending[:] = np.where(reasons[:, MCNEMAR] == DEFINED, 1 + rejects, 0)
+        return joined_values, first
 
     def _threshold(self, level: float) -> float:
         if level not in self._thresholds:
