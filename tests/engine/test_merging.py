@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import partitioned
 import pytest
 from helpers import World, examples
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from msgspec import UNSET
 from partitioned import merged, oriented, parts_of, shuffled, whole, world
@@ -122,6 +123,61 @@ def test_what_is_said_depends_on_no_order_and_on_no_restart(seed: int, periods: 
         for part in some:
             kept.add(partition, parts.encode(part))
     assert list(map(decoded, kept.merged(config))) == expected
+
+
+def _quiet_moments(found: Sequence[Sequence[parts.Part]]) -> list[int]:
+    """The moments at which no partition changes."""
+    every, beginnings = found[0][0].every, {part.since for of_partition in found for part in of_partition}
+    last = min(of_partition[-1].since for of_partition in found)
+    begin = max(of_partition[0].until for of_partition in found)
+    return [moment for moment in range(begin, last, every) if moment not in beginnings]
+
+
+def _change(of_partition: list[parts.Part], moment: int, digest: str) -> None:
+    """Have a partition begin a part by other settings at a moment, without a change of what it says."""
+    number = next(index for index, part in enumerate(of_partition) if part.until >= moment)
+    part = of_partition[number]
+    of_partition.insert(number, msgspec.structs.replace(part, until=moment - part.every))
+    part.since = moment
+    for later in of_partition[number + 1 :]:
+        later.config = digest
+
+
+@given(st.integers(0, 2**32))
+@example(seed=2)
+@example(seed=5)
+@examples(30, 2)
+def test_a_change_of_settings_repeats_no_message_and_loses_none(seed: int) -> None:
+    """Partitions change at different moments, and who merges them earlier or later than they do.
+
+    A change begins a part while nothing has come to the stream since the part before.
+    """
+    rng, given = random.Random(seed), world(seed)
+    before = given.config
+    stream = before.stream("s")
+    changed = replace(stream, measures=stream.measures[:2])
+    after = replace(before, streams={"s": changed})
+    found = parts_of(before, given.topics, 3, rng)
+    expected = merged(before, shuffled(rng, found))
+    quiet = _quiet_moments(found)
+    assume(quiet)
+    first = rng.randrange(len(quiet))
+    for of_partition in found:
+        _change(of_partition, rng.choice(quiet[first : first + 3]), changed.digest)
+    log = list(shuffled(rng, found))
+    change = next(index for index, part in enumerate(log) if part.config == changed.digest)
+    # Who merges by the former settings goes on for a while, is stopped, and comes back.
+    ends = sorted(rng.sample(range(max(1, change - 3), len(log)), 3))
+    said, offset, merger = list[Any](), 0, Merger(before)
+    for config, end in zip((before, rng.choice([before, after]), before, after), (*ends, len(log))):
+        offset, merger = merger.needed, Merger(config, merger.reported)
+        while offset < end:
+            said += [decoded(message) for message in merger.add(log[offset], offset)]
+            offset += 1
+    identifiers = [(type(message), message.id) for message in said]
+    assert len(set(identifiers)) == len(identifiers)
+    of_last = {key(message)[:-1]: message.outcomes for message in expected}
+    assert {key(message)[:-1]: message.outcomes for message in said} == of_last
 
 
 @pytest.mark.parametrize("labelled", [True, False])

@@ -49,6 +49,8 @@ class _Stream:
         """`compares`: whether messages about pairs have their own moments."""
         self.reported = reported
         self._compares = compares
+        #: The latest moment that was looked at, with or without messages.
+        self._examined = reported.metrics
         self.parts: dict[int, deque[_Waiting]] = {}
         self.partitions = 0
 
@@ -63,7 +65,7 @@ class _Stream:
             return None
         begins = (
             entry.part.since for waiting in self.parts.values() for entry in waiting
-            if entry.part.since > self.reported.metrics
+            if entry.part.since > self._examined
         )  # fmt: skip
         moment = min(begins, default=None)
         if moment is None:
@@ -81,6 +83,16 @@ class _Stream:
         ]
         return None if None in parts else [part for part in parts if part is not None]
 
+    def parts_before(self, moment: int) -> list[Part] | None:
+        """The parts of all partitions at an earlier moment with messages; [] if there is none.
+
+        None: some were lost. They may have earlier settings.
+        """
+        if moment == NEVER:
+            return []
+        parts = self.parts_at(moment)
+        return None if parts is None or any(part.since > moment for part in parts) else parts
+
     @property
     def _oldest(self) -> int:
         """The moment before which no part is needed."""
@@ -90,10 +102,23 @@ class _Stream:
 
     def done(self, reported: ReportedMoments) -> None:
         """Note the latest moments with messages, and drop the parts before them."""
-        self.reported = reported
+        self.reported, self._examined = reported, reported.metrics
         for waiting in self.parts.values():
             while waiting and waiting[0].part.until < self._oldest:
                 waiting.popleft()
+
+    def pass_over(self, moment: int) -> None:
+        """Note that a moment has no messages, and drop the parts between it and the latest one with messages.
+
+        The latest moment with messages stays the one to compare with.
+        """
+        self._examined = moment
+        for number, waiting in self.parts.items():
+            self.parts[number] = deque(
+                entry
+                for entry in waiting
+                if entry.part.since <= self.reported.metrics or entry.part.until >= moment
+            )
 
     def needed(self) -> int | None:
         """The smallest offset of a part that waits."""
@@ -143,20 +168,23 @@ class Merger:
         messages: list[Encoded] = []
         while (due := stream.next()) is not None:
             moment, parts = due.moment, due.parts
-            reported = stream.reported._replace(metrics=moment)
-            if self._agree(moment, parts):
-                merged = Merged(self._config, parts, due.changed)
-                self.names[part.stream] = merged.names
-                before = self._before(stream)
-                messages += merged.metrics(before)
-                messages += merged.periods(before)
-                is_last, former = all(part.until + part.every > LAST for part in parts), reported.comparisons
-                every = self._config.stream(part.stream).emit_comparisons
-                if every is not None and (is_last or moment // every > former // every):
-                    messages += merged.comparisons(stream.parts_at(former) or ())
-                    reported = reported._replace(comparisons=moment)
-            else:
+            if not self._agree(moment, parts):
                 self.passed_over += 1
+                stream.pass_over(moment)
+                continue
+            merged = Merged(self._config, parts, due.changed)
+            self.names[part.stream] = merged.names
+            # Of what has not changed since, there are no messages, also where settings have changed: the id
+            # of a message says how much has come, and not by which settings it is evaluated.
+            before = stream.parts_before(stream.reported.metrics)
+            reported = stream.reported._replace(metrics=moment)
+            messages += merged.metrics(before)
+            messages += merged.periods(before)
+            is_last, former = all(part.until + part.every > LAST for part in parts), reported.comparisons
+            every = self._config.stream(part.stream).emit_comparisons
+            if every is not None and (is_last or moment // every > former // every):
+                messages += merged.comparisons(stream.parts_before(former) or ())
+                reported = reported._replace(comparisons=moment)
             stream.done(reported)
         return messages
 
@@ -165,21 +193,15 @@ class Merger:
 
         They were published at this moment, or before without a change since; those about the initial stage of
         a segment perhaps as what they have in common with its final stage. A successor needs them only to
-        show them. Empty until it has all parts for that moment.
+        show them. Empty until it has all parts for that moment, or if these have other settings.
         """
         stream = self._streams[stream_name]
-        if (parts := self._before(stream)) is None or not parts:
+        parts = stream.parts_before(stream.reported.metrics)
+        if not parts or not self._agree(stream.reported.metrics, parts):
             return []
         merged = Merged(self._config, parts, [True] * len(parts))
         self.names[stream_name] = merged.names
         return [*merged.metrics(()), *merged.periods(())]
-
-    def _before(self, stream: _Stream) -> list[Part] | None:
-        """The parts of all partitions at the previous moment; None: that moment had no messages."""
-        if stream.reported.metrics == NEVER:
-            return []
-        parts = stream.parts_at(stream.reported.metrics)
-        return parts if parts and self._agree(stream.reported.metrics, parts) else None
 
     def _agree(self, moment: int, parts: Sequence[Part]) -> bool:
         """Whether the parts and this merger have the same settings and number of partitions.
