@@ -210,7 +210,7 @@ def test_a_message_says_how_far_groups_are_apart() -> None:
     assert one.difference is not None
     assert 0.0 < one.interval[0] < one.difference < one.interval[1]
     assert one.since == one.outcomes
-    whose = "s", 0, one.model, "final", "region", one.measure, one.outcomes, 0
+    whose = "s", 0, one.model, "final", "region", one.measure, one.outcomes, one.ts, 0
     assert one.id == identity(*whose)
 
 

@@ -18,6 +18,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from helpers import ENDED, Feed, Topics, decoded, snapshot_of
 from prequential.configfile.changes.trial import trial
@@ -27,6 +28,8 @@ from prequential.configuration.settings.streams import DetectorConfig, PeriodAla
 from prequential.engine.catalog.state import check
 from prequential.engine.measures.registry import NAMES, OF_NUMBERS
 from prequential.engine.shard import Shard
+from prequential.topics.outputs import Encoded
+from prequential.topics.specs import PARTS
 
 from tests.nightly import NIGHTLY, scaled
 
@@ -43,7 +46,7 @@ FULL = StreamConfig(
     segments=("arm", "site"), segments_per_key=3, period=500, details=streams.DETAILS, label_horizon=3_000,
     settle=1_000, detectors=tuple(DetectorConfig("page-hinkley", signal) for signal in _SIGNALS),
     compare_losses=("error", "log_loss", "brier"), compare_stages=("initial/final",),
-    objective=streams.Objective({"accuracy": 0.6}, reference="100ms"), emit_outcomes=None, emit_every=None,
+    objective=streams.Objective({"accuracy": 0.6}, reference="100ms"), emit_outcomes=None, emit_every=100,
 )  # fmt: skip
 
 #: What each key is as well: less, more, something else.
@@ -75,13 +78,16 @@ NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     ),
     "alarm_budget": ("1 per 30d",), "alarm_change": (0.1,), "versions": ("separate",),
     "key": ("instance",),
-    "emit_outcomes": (5,), "emit_idle": (None, 1_000), "emit_every": (100,), "emit_comparisons": (200,),
+    "emit_outcomes": (5,), "emit_idle": (None, 1_000), "emit_every": (None,), "emit_comparisons": (200,),
     "expected": (False,),
     "period_alarms": (PeriodAlarmConfig(1.0, None, 2.0, 0.5),),
 }  # fmt: skip
 
 #: Keys that say how many outcomes there are, and of which models.
 _COUNTS = {"label_horizon", "label_at_horizon", "settle", "versions"}
+
+#: Ms of silence after which all that is unpublished is published.
+SILENCE = 60_000
 
 CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
 
@@ -154,6 +160,13 @@ class Life:
         self.written = snapshot_of(self.shard)
         return self
 
+    def wait(self) -> Life:
+        """Have all that is unpublished published, as in a silence."""
+        self.shard.idle(SILENCE)
+        self.outputs += self.shard.flush()[0]
+        self.written = snapshot_of(self.shard)
+        return self
+
     def outcomes(self) -> dict[tuple[str, str], int]:
         """By stream and model."""
         entities = self.shard.catalog.columns.entities
@@ -176,10 +189,30 @@ def check_foretold(before: StreamConfig, after: StreamConfig, life: Life, *, eve
         assert foretold >= set(items), f"{what}: not foretold {set(items) - foretold}"
 
 
+def contents(outputs: list[Any]) -> Iterator[tuple[tuple[str, str, Any], bytes]]:
+    """The ids of messages, with their revisions, and what these messages say."""
+    for output in outputs:
+        if isinstance(output, Encoded):
+            topic, text = output.topic, output.json
+        else:
+            topic, text = type(output).__name__, msgspec.json.encode(output)
+        if topic not in (PARTS, "DeadLetter"):
+            message = msgspec.json.decode(text)
+            yield (topic, message["id"], message.get("revision")), text
+
+
+def check_ids(lives: list[Life]) -> None:
+    """An id names one content, though settings change from each of the lives to the next."""
+    by_id: dict[tuple[str, str, Any], bytes] = {}
+    for life in lives:
+        for key, content in contents(life.outputs):
+            assert by_id.setdefault(key, content) == content, f"{key}: {by_id[key]!r} and {content!r}"
+
+
 def failures(groups: list[list[str]]) -> Iterator[str]:
     """What goes wrong when the keys of a group are changed, and changed back."""
     middle, end = 10 * BEFORE, 10 * ALL
-    full = Life(FULL).go(middle)
+    full = Life(FULL).go(middle).wait()
     expected = Life(FULL, full).go(end).outcomes()
     assert min(expected.values()) > 1
     for keys in groups:
@@ -189,12 +222,14 @@ def failures(groups: list[list[str]]) -> Iterator[str]:
             if "stages" in keys:
                 other = replace(other, compare_stages=())  # of stages that there are
             try:
-                changed = Life(other, full)
+                changed = Life(other, full).wait()
                 # There needn't be so many values that some are beyond a bound.
                 check_foretold(FULL, other, changed, every="segments_per_key" not in keys)
                 changed.go(end)
                 check(changed.shard.state.store)
                 back = Life(FULL, Life(other).go(middle)).go(end)
+                there_and_back = Life(FULL, Life(other, full).go(middle + 30)).wait()
+                check_ids([full, changed, there_and_back.go(end)])
                 for life in (changed, back):
                     assert _COUNTS.intersection(keys) or life.outcomes() == expected
             except Exception:

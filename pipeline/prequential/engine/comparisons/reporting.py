@@ -246,13 +246,15 @@ class ComparisonReporter:
                 predicted[moment] = self.predicted(*moment)
             shown = predicted[moment]
             count = len(sequence.subjects.endings)
-            named = outcomes, *report.revised, is_parted(sequence.stage, sequence.same), *catalog.loss
+            ts = side.newest[i] if outcomes else shown.ts
+            # Settings may end a comparison and begin it again, with the same numbers at a later time.
+            named = outcomes, ts, *report.revised, is_parted(sequence.stage, sequence.same), *catalog.loss
             reading.streams.append(stream.name)
             reading.subjects.append(sequence.subjects)
             reading.numbers.append(b"".join([b",%d" % part for part in named]) + shown.identity + b"]")
             reading.texts.append(self._fields(stream, subject.rank, sequence, side, i, shown))
             reading.outcomes.append(outcomes)
-            reading.ts.append(side.newest[i] if outcomes else shown.ts)
+            reading.ts.append(ts)
             reading.counts.append(count)
             reading.rows.extend(range(start, start + count * step, step))
             orders.append((report.group, subject.order, number))

@@ -444,15 +444,15 @@ class Merged:
         are_alike = all(compared.same == results[0].same for compared in results)
         same = results[0].same if stage == FINAL and are_alike else []
         revisions = sum(compared.revisions for compared in results)
-        numbers = outcomes, revisions, is_parted(stage, same), *self._loss
+        ts = max(compared.ts for compared in results)
+        if not outcomes:
+            ts = max((part.ts for part in predicted), default=0)
+        numbers = outcomes, ts, revisions, is_parted(stage, same), *self._loss
         disagreement = None
         if predicted and segment is None:
             once = all(part.once for part in predicted)
             numbers = *numbers, [_instances(predicted), int(once)]
             disagreement = _disagreement(predicted, config, first_only=once or INITIAL in (stage, *same))
-        ts = max(compared.ts for compared in results)
-        if not outcomes:
-            ts = max((part.ts for part in predicted), default=0)
         for estimator in self._estimators:
             statistics = _statistics_of(results, estimator, model)
             whole = statistics.whole

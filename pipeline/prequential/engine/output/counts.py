@@ -102,8 +102,8 @@ def as_objects(counts: CountColumns) -> list[dict[str, int]]:
 def reported_numbers(catalog: Catalog, accounts: Accounts, rows: Sequence[int]) -> list[tuple[int, ...]]:
     """By entity (row), the numbers whose changes make a message due: outcomes and revisions.
 
-    Of models, and of their stages at an age, also all `counts`. Those of other entities are their stream's,
-    and the model's message has these.
+    Of models, and of their stages at an age, also all `counts` but `at_horizon`. Those of other entities are
+    their stream's, and the model's message has these.
     """
     if not len(rows):
         return []
@@ -111,7 +111,9 @@ def reported_numbers(catalog: Catalog, accounts: Accounts, rows: Sequence[int]) 
     outcomes, revisions = entities.outcomes[rows].tolist(), entities.revisions[rows].tolist()
     kinds = entities.kind[rows].tolist()
     counts = counts_of(catalog, accounts, rows)
-    own_counts = [tuple([count for count in of_row if count != ABSENT]) for of_row in counts.values.tolist()]
+    # Labels at the horizon are outcomes anyway; the settings decide whether messages count them.
+    values = np.delete(counts.values, _NAMES.index("at_horizon"), axis=1)
+    own_counts = [tuple([count for count in of_row if count != ABSENT]) for of_row in values.tolist()]
     return [
         numbers + own_counts[row] if kind in OF_MODELS else numbers
         for numbers, kind, row in zip(zip(outcomes, revisions), kinds, counts.rows.tolist())

@@ -84,16 +84,17 @@ class DisparityReporter:
             least = max(max(low, -high) for low, high in bounds)
             most = max(high for _, high in bounds) - min(low for low, _ in bounds)
             interval = (max(least, 0.0), min(most, 1.0))
+        ts = int(table.newest[sequence.row])
         subject = (
             stream.name, catalog.partition, entity.model, stage, groups.keys[key], groups.measures[m],
-            outcomes, int(table.revised[sequence.row]), *catalog.loss,
+            outcomes, ts, int(table.revised[sequence.row]), *catalog.loss,
         )  # fmt: skip
         same = catalog.same_as(entity.row, stage)
         reason = "few_outcomes" if shown else "no_outcomes"
         return Disparity(
             id=identity(*subject), stream=stream.name, partition=catalog.partition, model=entity.model,
             stage=stage, key=groups.keys[key], measure=groups.measures[m], outcomes=outcomes,
-            ts=int(table.newest[sequence.row]), groups=shown, largest=largest
+            ts=ts, groups=shown, largest=largest
             if smallest is not None else None,
             smallest=smallest, difference=difference, ratio=ratio, interval=interval, level=wanted.level,
             tolerance=wanted.tolerance, verdict=VERDICTS[verdict],
