@@ -68,6 +68,21 @@ def test_a_record_that_crashes_the_command_which_grows_topics() -> None:
         assert "a record has crashed shard 1 (ValueError: the record is poison): run the command again" in end
 
 
+def test_topics_grow_after_the_state_is_rebuilt_that_the_command_refuses() -> None:
+    """The command names `--rebuild` where a snapshot is damaged; workers do it, and then the topics grow."""
+
+    def with_damage(plan: Plan) -> Plan:
+        worker = replace(plan.config.worker, snapshot_every=100)
+        faults = [Fault(5.0, "damage"), Fault(5.1, "grow")]
+        return replace(plan, config=replace(plan.config, worker=worker), faults=faults)
+
+    world = World(0, with_damage).run()
+    lines = [line.text for line in world.story.lines]
+    refused = next(index for index, text in enumerate(lines) if "--rebuild` recomputes the state" in text)
+    assert any("to add partitions afterwards" in text for text in lines[refused:])
+    assert world.config.kafka.partitions == 2 * world.plan.config.kafka.partitions
+
+
 #: Some 1,000 seeds don't find that it is missing: a late request must arrive between two others of 10 ms.
 RARELY_FOUND = "late_requests_are_expected"
 

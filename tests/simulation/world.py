@@ -196,7 +196,7 @@ class World:
         if process is not None and not process.is_alive:
             return  # of what the end of a process interrupts
         self.story.tell(text)
-        if process is not None and self.mistake is not None:
+        if process is not None and process.program is not None and self.mistake is not None:
             if _RESTORED.match(text):
                 self.mistake.note_restored(process, text)
             if text.startswith("warning: looks wrong") and self.mistake.is_true(process):
@@ -652,11 +652,26 @@ class World:
                 if await self._has_grown(partitions, kills):
                     break
                 kills = 0
+                if self.is_asked:
+                    await self._rebuild_before_growth()
             else:
                 raise Broken("the topics don't grow")
             kafka = replace(self.config.kafka, partitions=partitions)
             self.config = replace(self.config, kafka=kafka)
             self.is_supervised, self.is_quiet = True, False
+
+    async def _rebuild_before_growth(self) -> None:
+        """Do what the command asks for that adds partitions: workers recompute the state, and stop again."""
+        self.is_asked = False
+        self.story.tell("starts all workers with --rebuild, to add partitions afterwards", "operator")
+        self.rebuilds = self.is_supervised = True
+        until = self.loop.time() + SETTLES
+        while not all(self._has_taken_all(partition) for partition in range(self.config.kafka.partitions)):
+            if self.loop.time() > until:
+                raise Broken(f"shards are not rebuilt within {SETTLES:g} s: {self._stuck()}")
+            await asyncio.sleep(_LOOK_SECONDS)
+        self.rebuilds = self.is_supervised = False
+        await self._stop(checks=False)
 
     async def _has_grown(self, partitions: int, kills: int) -> bool:
         """Run the command that adds partitions; returns whether it was not killed."""
@@ -678,6 +693,7 @@ class World:
         process.end()
         if ends and ends[0] is not None:
             self.story.tell(f"ends: {ends[0]}", "grow")
+            self.is_asked = "--rebuild" in str(ends[0])
             if not isinstance(ends[0], WorkError):
                 raise ends[0]
         return bool(ends) and ends[0] is None
@@ -730,24 +746,27 @@ class World:
             return False
         if not (self._has_ingested() and self._has_notified()):
             return False
-        for partition in range(self.config.kafka.partitions):
-            if any(log.open for log in self._inputs(partition)):
-                return False
-            runners = self.holders(partition)
-            if len(runners) != 1 or not runners[0].has_taken(self.ends(partition)):
-                return False
+        if not all(self._has_taken_all(partition) for partition in range(self.config.kafka.partitions)):
+            return False
         answers = [await worker.worker._readiness() for worker in alive if worker.worker is not None]
         served = [worker for worker in alive if worker.command != "notify"]
         return len(answers) == len(served) and all(ready for ready, _ in answers)
 
+    def _has_taken_all(self, partition: int) -> bool:
+        """Whether one worker has a shard, and has evaluated and published all of its records."""
+        if any(log.open for log in self._inputs(partition)):
+            return False
+        runners = self.holders(partition)
+        return len(runners) == 1 and bool(runners[0].has_taken(self.ends(partition)))
+
     def _has_notified(self) -> bool:
-        """Whether `notify` has taken all incidents."""
+        """Whether `notify` has taken all incidents, also those whose transaction is being committed."""
         committed = self.cluster.group(self.config.notify_group).offsets
+        logs = [log for name in NOTIFIED for log in self.cluster.topics[self.config.kafka.topic(name)]]
         return not self.plan.notifiers or all(
-            committed.get((log.topic, log.number), (-1, ""))[0] >= rows[-1].offset + 1
-            for name in NOTIFIED
-            for log in self.cluster.topics[self.config.kafka.topic(name)]
-            if (rows := log.read(0, log.stable_end, committed=True))
+            not log.open and committed.get((log.topic, log.number), (-1, ""))[0] >= rows[-1].offset + 1
+            for log in logs
+            if (rows := log.read(0, log.end, committed=True)) or log.open
         )
 
     def _has_ingested(self) -> bool:
