@@ -15,6 +15,9 @@ from prequential.topics import foreign_json
 #: Counts of what was lost to retention, where anything was.
 LOST = ("lost_records", "lost_journal_entries")
 
+#: Count of deleted records that an earlier state had processed. Only the ids of messages depend on it.
+FORGOTTEN = "forgotten_records"
+
 
 class MemoryPart(msgspec.Struct, gc=False, omit_defaults=True):
     """What an estimator that adds up has of one sequence."""

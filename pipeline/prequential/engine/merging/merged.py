@@ -32,7 +32,7 @@ from prequential.engine.output.pending_estimates import Waiting, together
 from prequential.engine.tables.streams import MODEL
 from prequential.topics.encoding import encode, identity
 from prequential.topics.outputs import ALL_PARTITIONS, BY_PARTITION, Comparison, Encoded, Metrics
-from prequential.topics.parts import LOST, Compared, Evaluated, Part, PredictedByBoth
+from prequential.topics.parts import FORGOTTEN, LOST, Compared, Evaluated, Part, PredictedByBoth
 from prequential.topics.specs import COMPARISONS, METRICS
 
 
@@ -175,7 +175,7 @@ class Merged:
         self._classes = MergedClasses(config, self._name, self._used)
         self._places = self._classes.places(parts)
         self._of_stream = totals(part.counts for part in parts)
-        lost = [self._of_stream[name] for name in LOST if name in self._of_stream]
+        lost = [self._of_stream[name] for name in (*LOST, FORGOTTEN) if name in self._of_stream]
         #: The last part of message ids, as in messages of a single partition.
         self._loss = (sum(lost),) if lost else ()
         self._estimators = [name for name in self._config.estimators if parse_estimator(name).memory.adds_up]

@@ -43,6 +43,7 @@ from prequential.engine.tables.scores import SCORE_WIDTH, SIZE, WIDTHS
 from prequential.engine.tables.streams import AGE, MODEL, SEGMENT
 from prequential.topics.errors import existing
 from prequential.topics.parts import (
+    FORGOTTEN,
     LOST,
     Compared,
     Evaluated,
@@ -100,9 +101,11 @@ def _counts(state: ShardState, stream: Stream) -> dict[str, int]:
         "instances_without_predictions", "predictions_without_instance", "changes",
     )  # fmt: skip
     counts = {name: int(getattr(streams, name)[code]) for name in names}
-    *records, entries, _ = state.catalog.lost
+    *records, entries, forgotten = state.catalog.lost
     if entries or any(records):
         counts |= dict(zip(LOST, (sum(records), entries)))
+    if forgotten:
+        counts[FORGOTTEN] = forgotten
     return counts
 
 
