@@ -18,6 +18,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from tests.worker.processes import eventually
+
 #: Kinds of resources, as Strimzi's KafkaUser names them.
 _KINDS = {
     "topic": ResourceType.TOPIC,
@@ -73,16 +75,20 @@ def grant(admin: AdminClient, bindings: Iterable[AclBinding]) -> None:
 
 
 def revoke(admin: AdminClient, user: str, acls: Iterable[Acl]) -> None:
-    """Let a user do that no more."""
+    """Let a user do that no more, and wait until the broker knows."""
+    gone = {acl.binding(user) for acl in acls}
     wanted = [
         AclBindingFilter(
             one.restype, one.name, one.resource_pattern_type, one.principal, one.host, one.operation,
             one.permission_type,
         )
-        for one in (acl.binding(user) for acl in acls)
+        for one in gone
     ]  # fmt: skip
     for done in admin.delete_acls(wanted).values():
         done.result()
+    eventually(
+        "the permissions are gone", lambda: gone.isdisjoint(admin.describe_acls(all_of(user)).result())
+    )
 
 
 def all_of(user: str) -> AclBindingFilter:

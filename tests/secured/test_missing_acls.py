@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from threading import Timer
 from typing import NamedTuple
 
 import pytest
 from boards import metrics
 from confluent_kafka import Producer
+from prequential.runtime.kafka.transactions import Outgoing, Transactions
+from prequential.topics.errors import WorkError
 
 from tests.nightly import few
 from tests.notify.notifying import Receiver
@@ -209,6 +212,45 @@ def test_what_is_taken_away_while_it_runs_is_named(cluster: Cluster, name: str, 
         assert component.wait() == 1, component.log
         [last] = [line for line in component.log.splitlines() if line.startswith("prequential: ")]
         assert re.search(rf"the principal '{component.part.user}' .* lacks .*'{re.escape(resource)}", last)
+
+
+class OneTransaction(Transactions):
+    """Transactions of which none is ever known to be committed."""
+
+    def _committed(self, messages: object) -> None:
+        return None
+
+
+@pytest.mark.parametrize("seen", [False, True])
+@pytest.mark.parametrize("denied", [("first",), ("last",), ("first", "last")])
+@pytest.mark.parametrize("count", [1, 40])
+def test_a_producer_names_the_topics_that_it_may_not_write_any_more(
+    cluster: Cluster, denied: tuple[str, ...], count: int, seen: bool
+) -> None:
+    """Whether or not its client has `seen` the topics before, and whichever of its messages these have."""
+    number = next(cluster.numbers)
+    user, topics = f"producer-{number}", {name: f"own.{number}.{name}" for name in ("first", "last")}
+    acls = {
+        name: [Acl("topic", topic, operation) for operation in ("Write", "Describe")]
+        for name, topic in topics.items()
+    }
+    cluster.kafka.create([{"topicName": topic, "partitions": 1, "replicas": 1} for topic in topics.values()])
+    cluster.kafka.add_user(user, [Acl("transactionalId", user, "Write"), *acls["first"], *acls["last"]])
+    producer = OneTransaction(
+        cluster.kafka.client_of(user), user, owner_name="the test", topic=topics["last"], timeout_ms=60_000,
+        partition=0,
+    )  # fmt: skip
+    messages = [Outgoing(topics[name], b"key", b"value") for name in topics for _ in range(count)]
+    producer.take_over()
+    if seen:
+        assert producer.publish(messages)
+    revoke(cluster.kafka.inside, user, [acl for name in denied for acl in acls[name]])
+    ending = Timer(60, setattr, (producer, "stopping", True))
+    ending.start()
+    lacked = ", ".join(map(re.escape, sorted(repr(topics[name]) for name in denied)))
+    with pytest.raises(WorkError, match=rf"'{user}' .* lacks Write on topics? {lacked} at "):
+        producer.publish(messages)
+    ending.cancel()
 
 
 #: Commands, as the table of ACLs calls them, and what of that is taken away; `topics create` has a

@@ -338,6 +338,7 @@ class Transactions:
         """
         offsets: dict[str, int] = {}
         refused: list[str] = []
+        denied: set[str] = set()  # topics that the principal may not write to
         self._messages = messages
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -345,6 +346,8 @@ class Transactions:
                 offsets[message.topic()] = message.offset()
             elif error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
                 refused.append(f"{message.topic()}: the broker refuses a message as too large")
+            elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                denied.add(message.topic())
 
         self._checked(self._producer.begin_transaction)  # step 2
         self._begun_at = time.monotonic()
@@ -359,6 +362,9 @@ class Transactions:
         except Unknown:
             if refused:  # another attempt would fail again
                 raise WorkError(refused[0]) from None
+            # If the client hasn't seen the topic before, the commit only says that messages failed.
+            if denied and (lacked := self._unwritable()):
+                raise WorkError(lacking(self._kafka, lacked)) from None
             raise
         self._begun_at = None
         self._checked(lambda: self._producer.poll(0))  # handle the connections' events so far
@@ -508,11 +514,15 @@ class Transactions:
         if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             return [Permission("Write", "transactional id", self._id)]
         if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:  # the error does not name the topic
-            try:
-                return missing(self._kafka, {message.topic: ("Write",) for message in self._messages})
-            except WorkError as why:
-                raise Unknown(str(why)) from why
+            return self._unwritable()
         return []
+
+    def _unwritable(self) -> list[Permission]:
+        """Return the permissions that the principal lacks to write the messages."""
+        try:
+            return missing(self._kafka, {message.topic: ("Write",) for message in self._messages})
+        except WorkError as why:
+            raise Unknown(str(why)) from why
 
 
 class Unknown(Exception):
