@@ -65,6 +65,8 @@ class Cluster(NamedTuple):
         part = chart.parts(values)[name]._replace(user=user)
         with Component(part, "pod-0", folder, self.kafka, self.own, copied=True) as component:
             yield component
+            if component.status is None:
+                component.stop()  # one that is killed stays in its group for 30 s, for which the next waits
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +171,7 @@ def test_without_one_acl_it_says_which_one_and_ends_or_does_not_need_it(cluster:
             eventually("it works, as who may read or write may describe", lambda: works(component))
         elif acl.operation == "DescribeConfigs":
             eventually("it works", lambda: works(component))
-            assert re.search(rf"not checked: {re.escape(lacks(component, acl))}", component.log)
+            assert re.search(rf"not check(ed|ing .*): {re.escape(lacks(component, acl))}", component.log)
         elif acl.name in UNNEEDED or (name, acl.name) == UNREAD:
             eventually("it works", lambda: works(component))
         elif acl.kind == "transactionalId":
@@ -178,10 +180,12 @@ def test_without_one_acl_it_says_which_one_and_ends_or_does_not_need_it(cluster:
             ends(component, lacks(component, acl))
 
 
-@pytest.mark.parametrize("name", few(["worker", "ingest", "notify", "dashboard"]))
+@pytest.mark.parametrize("name", ["worker", "ingest", "notify", "dashboard"])
 def test_without_any_acl_it_says_at_once_all_that_it_lacks_of_topics(cluster: Cluster, name: str) -> None:
     needed = [
-        acl for acl in chart.parts()[name].acls if acl.kind == "topic" and acl.operation != "DescribeConfigs"
+        acl
+        for acl in chart.parts()[name].acls
+        if acl.kind == "topic" and acl.operation != "DescribeConfigs" and (name, acl.name) != UNREAD
     ]
     with cluster.started(name, []) as component:
         assert component.wait() == 1, component.log

@@ -32,6 +32,7 @@ from prequential.topics.foreign_json import Unreadable
 from prequential.topics.outputs import Alarm, Incident
 from prequential.topics.permissions import READ, refusal, require, to_join
 from prequential.topics.reading import watermarks
+from prequential.topics.specs import INCIDENT_MARKS
 from prequential.views.watching.marks import MarksReader
 from prequential.web import http
 
@@ -53,7 +54,7 @@ class RecordReader:
     """Returns the records that this process has to send, one after the other; `topics` are full names.
 
     `done` marks a record as finished. Until then the record's next reader, in any process, reads it again.
-    Raises WorkError if a topic is missing or unreadable.
+    Raises WorkError if a topic is missing. The caller checks that the principal may read the topics.
     """
 
     def __init__(
@@ -61,7 +62,6 @@ class RecordReader:
     ) -> None:
         self._kafka, self._group, self._topics = kafka, group, list(topics)
         self._session_timeout = session_timeout
-        require(kafka, dict.fromkeys(self._topics, READ))
         self._counts = partition_counts(kafka, self._topics)
         self._places: set[Place] = set()
         #: Records that arrived while another one was being sent.
@@ -303,6 +303,7 @@ class Notifier:
         self._poster = Poster(clients.resolved("notify.url", config.notify.url), config.notify.timeout / 1000)
         kafka = config.kafka
         self._topics = {kafka.topic(name): name for name in config.notify.topics}
+        require(kafka, dict.fromkeys([*self._topics, kafka.topic(INCIDENT_MARKS)], READ))
         self._reader = RecordReader(
             kafka, config.notify_group, config.worker.session_timeout, list(self._topics)
         )
