@@ -166,6 +166,18 @@ def test_a_pair_that_lacks_the_champion_ends() -> None:
     assert ("comparison", "by error") in trial(after, other).ended
 
 
+@pytest.mark.parametrize("stage", ["after:5ms", "after:1d", "lead:0ms", "lead:1h", "after:1w", "lead:1w"])
+def test_stages_that_only_later_labels_complete_have_state(stage: str) -> None:
+    """Up to `label_horizon`, a week: a new loss begins at them, and pairs end with them."""
+    before = StreamConfig(stages=("final", stage), detectors=())
+    assert trial(before, replace(before, compare_losses=("brier", "error"))).begun >= {
+        ("comparison", f"by brier at stage {name}") for name in before.stages
+    }
+    other = replace(before, stages=("final",))
+    assert trial(other, before).begun >= {("stage", stage)}
+    assert trial(before, other).ended >= {("stage", stage), ("comparison", "by error")}
+
+
 # ---- secrets
 
 

@@ -17,6 +17,7 @@ from os import environ
 
 import msgspec
 from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.stages import parse
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
 from prequential.engine.shard import Shard
@@ -27,7 +28,7 @@ from prequential.topics.messages import Instance, Label, Prediction, Record
 
 _INSTANCES = 8
 
-#: Milliseconds between instances; a label comes with its predictions, so within every horizon.
+#: Milliseconds between instances.
 _STEP = 10
 
 #: Values of each key of segments: more than a bound that has been made small.
@@ -64,12 +65,14 @@ def trial(before: StreamConfig, after: StreamConfig) -> Effects:
     before, after = _small(before, after)
     shard = Shard(Config(defaults=before))
     keys = [*before.segments, *after.segments]
-    records = sorted(_records(before, keys, _models(before, after)), key=lambda record: record[0])
+    delay = _delay(before, after)
+    records = sorted(_records(before, keys, _models(before, after), delay), key=lambda record: record[0])
     for kind in range(3):
         batch = [(ts, record) for ts, record in records if kind == record.KIND]
         content = Decoded([record for _, record in batch], {})
         shard.add(Batch(kind, range(len(batch)), [ts for ts, _ in batch], content))
-    while shard.advance([_INSTANCES * _STEP] * 3, len(records)):
+    end = max(_INSTANCES * _STEP, records[-1][0])
+    while shard.advance([end] * 3, len(records)):
         shard.flush()
     shard.flush()
     parts = [msgspec.msgpack.encode(part) for part in shard.snapshot()]
@@ -111,8 +114,17 @@ def _models(before: StreamConfig, after: StreamConfig) -> list[str]:
     return list(dict.fromkeys([*champions, "m", "n", "o"]))[:3]
 
 
+def _delay(before: StreamConfig, after: StreamConfig) -> int:
+    """Milliseconds from predictions to their label: within the horizon, and all stages have outcomes.
+
+    Stages at an age, and with a lead before the label, have none of labels that come earlier.
+    """
+    ages = [stage.number for stage in map(parse, (*before.stages, *after.stages)) if stage.is_age]
+    return min(max(ages, default=0), before.label_horizon)
+
+
 def _records(
-    config: StreamConfig, keys: Sequence[str], models: Sequence[str]
+    config: StreamConfig, keys: Sequence[str], models: Sequence[str], delay: int
 ) -> Iterator[tuple[int, Record]]:
     """All that a record may carry; of the last instance there is no label yet."""
     numbers = config.task == "regression"
@@ -127,7 +139,7 @@ def _records(
             yield ts, Prediction(_STREAM, model, name, guess, ts, proba, segments, f"v{i // 4}")
         if i + 1 < _INSTANCES:
             truth = i + 0.25 if numbers else "ab"[i // 2 % 2]
-            yield ts, Label(_STREAM, name, truth, ts)
+            yield ts + delay, Label(_STREAM, name, truth, ts + delay)
 
 
 if __name__ == "__main__":
