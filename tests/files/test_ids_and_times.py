@@ -555,3 +555,67 @@ def test_a_replay_of_files_names_the_column_of_times(
         "predictions and labels have a column 'timestamp': if that is the time, set files.predictions.ts to "
         "timestamp, files.labels.ts to timestamp"
     ) in said
+
+
+# ---- an index that is the id
+
+
+def stored(frame: pd.DataFrame, form: str, folder: Path) -> Any:
+    """The frame in a form that keeps its index in the metadata of pandas alone, where it is a range."""
+    table = pa.Table.from_pandas(frame)
+    path = folder / f"{next(iter(frame.columns))}.{form}"
+    if form == "parquet":
+        frame.to_parquet(path)
+    elif form == "arrow":
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table, 7)
+    elif form == "stream":
+        with pa.ipc.new_stream(path, table.schema) as writer:
+            writer.write_table(table, 7)
+    return {"frame": frame, "table": table}.get(form, str(path))
+
+
+@pytest.mark.parametrize("form", ["frame", "table", "objects", "parquet", "arrow", "stream"])
+def test_an_index_of_consecutive_numbers_is_a_column(form: str, tmp_path: Path) -> None:
+    """pandas 3 makes a range of it, which is no column in Arrow: rows were joined by position."""
+    columns = {"y_pred": ("aab", range(40)), "y_true": ("aba", range(10, 50))}
+    predictions, labels = (
+        pd.DataFrame(
+            {name: [classes[number % 3] for number in numbers]}, pd.RangeIndex(numbers, name="instance_id")
+        )
+        for name, (classes, numbers) in columns.items()
+    )
+    if form == "objects":  # these are read as dicts
+        predictions["other"] = labels["other"] = [{"a": 1}, *[{}] * 39]
+        form = "frame"
+    pair = [stored(frame, form, tmp_path) for frame in (predictions, labels)]
+    joined = predictions.join(labels[["y_true"]], how="inner")
+    right = float((joined["y_pred"] == joined["y_true"]).mean())
+    result = quiet(*pair)
+    assert result.summary.outcomes[0].outcomes == len(joined) == 30
+    assert result.measures("accuracy", estimator="all")["model"] == right
+    if form in ("parquet", "arrow", "stream"):
+        assert main(["replay", "--predictions", pair[0], "--labels", pair[1]]) == 0
+
+
+def test_an_index_that_no_longer_fits_its_table_is_left_out() -> None:
+    """Arrow keeps the metadata of pandas where rows are taken out."""
+    frame = pd.DataFrame({"y_pred": list("ab") * 10}, index=pd.RangeIndex(20, name="instance_id"))
+    labels = pd.DataFrame({"y_true": list("ab") * 10}, index=pd.RangeIndex(20, name="instance_id"))
+    with pytest.raises(UsageError, match="has no column instance_id"):
+        quiet(pa.Table.from_pandas(frame).slice(5), labels)
+
+
+def test_an_index_with_the_name_of_a_column_is_left_out() -> None:
+    ids = [3, 1, 2, 7] * 5
+    others = [{}, *[{"a": 1}] * 19]
+    rows = pd.DataFrame({"instance_id": range(20), "y_pred": list("ab") * 10, "other": others})
+    labels = pd.DataFrame({"instance_id": range(20), "y_true": list("ab") * 10})
+    assert quiet(rows.set_index(pd.Index(ids, name="instance_id")), labels).summary.outcomes[0].outcomes == 20
+
+
+def test_series_with_indexes_of_one_name_are_compared() -> None:
+    predictions = pd.Series(list("ab") * 20, index=pd.RangeIndex(40, name="instance_id"))
+    labels = pd.Series(list("ab") * 20, index=pd.RangeIndex(10, 50, name="instance_id"))
+    with pytest.warns(UserWarning, match="row 0 has 0 in predictions and 10 in labels"):
+        quiet(predictions, labels)

@@ -105,9 +105,14 @@ _NUMBERS = {float, int, np.float64}
 
 
 def rows_of_pandas(frame: Any) -> list[dict[str, Any]]:
-    """Return the rows of a frame as dicts, including its index if that is not the default one."""
-    if type(frame.index).__name__ != "RangeIndex":
-        frame = frame.reset_index()
+    """Return the rows of a frame as dicts, including its index if that is not the default one.
+
+    A level of the index with the name of a column is left out.
+    """
+    index = frame.index
+    if type(index).__name__ != "RangeIndex" or index.name is not None:
+        twice = [level for level, name in enumerate(index.names) if name in frame.columns]
+        frame = (frame.reset_index(level=twice, drop=True) if twice else frame).reset_index()
     rows: list[dict[str, Any]] = with_text_names(frame).to_dict("records")
     return rows
 
@@ -303,7 +308,8 @@ def check_indexes(tables: Mapping[str, Any]) -> None:
         if len(index) != len(first_index) or index.equals(first_index):
             continue
         row = int((index != first_index).argmax())
-        example = f"row {row} has {first_index[row]!r} in {first} and {index[row]!r} in {name}"
+        labels = first_index.tolist()[row], index.tolist()[row]  # Python's own values, as people write them
+        example = f"row {row} has {labels[0]!r} in {first} and {labels[1]!r} in {name}"
         if sorted(map(repr, index)) == sorted(map(repr, first_index)):
             raise ValueError(
                 f"the indexes of {first} and {name} hold the same labels in another order ({example}): align "
@@ -329,8 +335,8 @@ def _indexes(name: str, table: Any) -> list[tuple[str, Any]]:
 
 
 def _counts_rows(index: Any) -> bool:
-    """Return whether an index is the default one, which only counts the rows."""
-    return type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)
+    """Return whether an index is the default one, which only counts the rows and has no name."""
+    return type(index).__name__ == "RangeIndex" and (index.start, index.step, index.name) == (0, 1, None)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -71,6 +71,51 @@ class ArrowFile(RowFile):
             raise WorkError(f"can't read {self.name!r}: {' '.join(str(error).split())}") from error
 
 
+#: Yields the record batches of a table with these columns (None: all).
+Read = Callable[["list[str] | None"], Iterable[Any]]
+
+
+class _Numbers(NamedTuple):
+    """A column of consecutive numbers, which a table has in addition to its own."""
+
+    name: str
+    start: int = 0
+    step: int = 1
+
+
+def _with_numbers(schema: Any, read: Read, numbers: _Numbers) -> tuple[Any, Read]:
+    """Return a table's schema and reader with a last column of these numbers."""
+    added = pa.field(numbers.name, pa.int64())
+
+    def read_numbered(wanted: list[str] | None) -> Iterator[Any]:
+        row = 0
+        if wanted is not None:
+            wanted = [name for name in wanted if name != numbers.name] or [*schema.names[:1]]
+        for batch in read(wanted):
+            values = numbers.start + numbers.step * np.arange(row, row + batch.num_rows)
+            yield pa.record_batch([*batch.columns, pa.array(values)], schema=batch.schema.append(added))
+            row += batch.num_rows
+
+    return schema.append(added), read_numbered
+
+
+def _with_index(schema: Any, read: Read, stored: Any, count: Callable[[], int]) -> tuple[Any, Read]:
+    """Return a table's schema and reader with pandas' index as a column, if only metadata describe it.
+
+    pandas stores an index that is a range in the metadata of the `stored` schema alone. As pandas does, this
+    ignores a range that doesn't have as many numbers as the table has rows, which `count` returns.
+    """
+    try:
+        [index] = (stored.pandas_metadata or {}).get("index_columns", ())
+        numbers = _Numbers(index["name"], index["start"], index["step"])
+        size = len(range(index["start"], index["stop"], index["step"]))
+    except (ValueError, TypeError, KeyError, AttributeError):  # no range, or metadata of another program
+        return schema, read
+    if not isinstance(numbers.name, str) or numbers.name in schema.names or size != count():
+        return schema, read
+    return _with_numbers(schema, read, numbers)
+
+
 class ArrowTable(ArrowFile):
     """A table in memory with `rows` rows; reading makes batches of at most `BATCH` rows."""
 
@@ -85,18 +130,8 @@ class ArrowTable(ArrowFile):
 
     def numbered(self, field: str) -> ArrowTable:
         """Return the same table with an added column of row numbers, counted from 0."""
-        added = pa.field(field, pa.int64())
-
-        def read(wanted: list[str] | None) -> Iterator[Any]:
-            row = 0
-            if wanted is not None:
-                wanted = [name for name in wanted if name != field] or [*self.columns[:1]]
-            for batch in self._read(wanted):
-                numbers = pa.array(np.arange(row, row + batch.num_rows))
-                yield pa.record_batch([*batch.columns, numbers], schema=batch.schema.append(added))
-                row += batch.num_rows
-
-        numbered = ArrowTable(self.name, self._schema.append(added), self._rows, read)
+        schema, read = _with_numbers(self._schema, self._read, _Numbers(field))
+        numbered = ArrowTable(self.name, schema, self._rows, read)
         numbered.own_columns, numbered.is_numbered = self.columns, True
         return numbered
 
@@ -116,7 +151,8 @@ def of_object(name: str, table: Any) -> ArrowTable:
             for start in range(0, batch.num_rows, BATCH):
                 yield batch.slice(start, BATCH).cast(schema)
 
-    return ArrowTable(name, schema, arrow.num_rows, read)
+    with_index = _with_index(schema, read, arrow.schema, lambda: arrow.num_rows)
+    return ArrowTable(name, with_index[0], arrow.num_rows, with_index[1])
 
 
 def of_pandas(name: str, table: Any) -> ArrowTable:
@@ -125,6 +161,8 @@ def of_pandas(name: str, table: Any) -> ArrowTable:
     Converting all rows at once would need as much memory again.
     """
     index = None if hasattr(table, "__arrow_c_stream__") else False
+    if type(table.index).__name__ == "RangeIndex" and table.index.name is not None:
+        index = True  # by default, Arrow makes no column of an index that is a range
     # The type of a column of objects depends on all its rows. If their types differ, Arrow raises here.
     present = pa.Schema.from_pandas(table, preserve_index=index).remove_metadata()
     schema = pa.schema(list(map(without_view, present)))
@@ -151,7 +189,9 @@ def of_parquet(name: str, source: Any) -> ArrowFile:
             yield from file.iter_batches(batch_size=BATCH, columns=wanted)
 
     with pq.ParquetFile(_opened(source)) as file:
-        return ArrowFile(name, file.schema_arrow, file.metadata.num_rows, read)
+        rows = file.metadata.num_rows
+        schema, with_index = _with_index(file.schema_arrow, read, file.schema_arrow, lambda: rows)
+    return ArrowFile(name, schema, rows, with_index)
 
 
 def of_arrow(name: str, source: Any, *, stream: bool) -> ArrowFile:
@@ -167,8 +207,11 @@ def of_arrow(name: str, source: Any, *, stream: bool) -> ArrowFile:
                     yield file.get_batch(batch_number)
 
     with _opened(source) as opened:
-        schema = (pa.ipc.open_stream if stream else pa.ipc.open_file)(opened).schema
-    return ArrowFile(name, schema, None, read)
+        present = (pa.ipc.open_stream if stream else pa.ipc.open_file)(opened).schema
+    schema, with_index = _with_index(
+        present, read, present, lambda: sum(batch.num_rows for batch in read(None))
+    )
+    return ArrowFile(name, schema, None, with_index)
 
 
 def _opened(source: Any) -> Any:
