@@ -172,7 +172,7 @@ class Located(Protocol):
 class Source(Located):
     """The records of one file of JSON lines, in the order of processing.
 
-    A line is one record, or an array of records, each of which is one of `lines`.
+    A line is one record, or an array of records, each of which is one of `lines`. Blank lines are skipped.
     Record time is the record's `ts`. A record without a valid `ts` has the time of the record before it. A
     file needn't be sorted; records with equal times keep the order of the file.
     """
@@ -182,6 +182,11 @@ class Source(Located):
         parse: Callable[[int, Sequence[bytes | None]], Decoded | Plain] = decode,
     ) -> None:  # fmt: skip
         self.kind = kind
+        #: The numbers of the lines, from 0, if some were skipped.
+        self._numbers: list[int] | None = None
+        if not all(map(bytes.strip, lines)):
+            self._numbers = [number for number, line in enumerate(lines) if line.strip()]
+            lines = [lines[number] for number in self._numbers]
         self._rows = rows_of(lines)
         if self._rows is not None:
             lines = [line or b"" for line in self._rows.values]
@@ -215,8 +220,7 @@ class Source(Located):
 
     def row(self, offset: int) -> int:
         """Return the line, from 0, of the record that was processed as number `offset`."""
-        record = self.order[offset]
-        return record if self._rows is None else int(self._rows.messages[record])
+        return self._line(self.order[offset])
 
     def place(self, offset: int) -> Place:
         """Return the file, and the line from 1, of the record that was processed as number `offset`.
@@ -227,10 +231,14 @@ class Source(Located):
 
     def _place(self, record: int) -> Place:
         rows = self._rows
-        if rows is None:
-            return {"file": self.name, "line": record + 1}
-        place: Place = {"file": self.name, "line": int(rows.messages[record]) + 1}
-        return place if rows.numbers[record] == WHOLE else {**place, "row": int(rows.numbers[record])}
+        place: Place = {"file": self.name, "line": self._line(record) + 1}
+        if rows is None or rows.numbers[record] == WHOLE:
+            return place
+        return {**place, "row": int(rows.numbers[record])}
+
+    def _line(self, record: int) -> int:
+        line = record if self._rows is None else int(self._rows.messages[record])
+        return line if self._numbers is None else self._numbers[line]
 
     def raw(self, offset: int) -> bytes:
         """Return the text, without the line's end, of the record that was processed as number `offset`."""

@@ -230,11 +230,11 @@ def open_sources(
 
 
 def _has(stored: Stored, kind: int, defaults: Mapping[str, Field]) -> bool:
-    """Return whether the first line of JSON lines has the fields that have defaults, or is no object."""
+    """Return whether the first line with text has the fields that have defaults, or is no object."""
     needed = {name for name in defaults if name in REQUIRED[kind]}
     try:
         with stored.open() as stream:
-            line = next(iter(record_lines(stream)), b"")
+            line = next(filter(bytes.strip, record_lines(stream)), b"")
         line = next(iter(single_records([line])))
         return needed <= msgspec.json.decode(line, type=dict[str, msgspec.Raw]).keys()
     except (msgspec.DecodeError, OSError, EOFError, zlib.error):

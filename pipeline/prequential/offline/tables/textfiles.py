@@ -90,7 +90,7 @@ class TextFile(RowFile):
     def batches(
         self, progress: Progress = lambda rows, share: None, only: Sequence[Path] | None = None
     ) -> Iterator[FileRows]:
-        """Yield the rows in their order, in batches; empty lines of CSV are skipped."""
+        """Yield the rows in their order, in batches; blank lines are skipped."""
         count = 0
         with self._reading() as (rows, stream):
             while batch := list(islice(rows, BATCH)):
@@ -290,6 +290,7 @@ def _decoded(lines: Sequence[bytes]) -> tuple[list[Any], dict[int, str]]:
 class JsonFile(TextFile):
     """A file of JSON lines. Lines are objects, or arrays of these; for `of_any_json`, they may be any JSON.
 
+    Blank lines are skipped; the unit is then the row, unless all of them are at the end of the file.
     `is_array`: the file begins with an array, so its rows aren't its lines.
     """
 
@@ -323,8 +324,14 @@ class JsonFile(TextFile):
             yield self._lines(stream), stream
 
     def _lines(self, stream: IO[bytes]) -> Iterator[bytes]:
+        has_blank = False
         try:
             for line in record_lines(stream):
+                if not line.strip():
+                    has_blank = True
+                    continue
+                if has_blank:
+                    self.unit = "row"
                 if self._any_json or line.startswith(b"{"):
                     yield line
                     continue
