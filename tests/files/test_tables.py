@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import csv
 import gzip
 import io
 import json
+import lzma
 import os
+import pickle
 import random
 import re
 import sys
@@ -24,8 +27,10 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from prequential.cli.main import main
+from prequential.evaluation import evaluate
 from prequential.mapping.model import Path as FieldPath
 from prequential.offline.tables.arrowfile import ArrowRows
+from prequential.topics.errors import UsageError
 
 from tests.nightly import few
 
@@ -608,6 +613,39 @@ def test_files_that_cannot_be_read(
     assert said in found.said
     assert str(path) in found.said
     assert found.said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("p.csv.bz2", bz2.compress(b"instance_id,y_pred\n"), "compressed with bzip2: expected it decom"),
+        ("p.jsonl.bz2", bz2.compress(b"{}\n", 1), "compressed with bzip2: expected it decom"),
+        ("p.csv.xz", lzma.compress(b"instance_id,y_pred\n"), "compressed with xz: expected it decom"),
+        ("p.csv.zst", pa.compress(b"{}\n" * 99, "zstd", asbytes=True), "compressed with zstd: expected it"),
+        ("p.jsonl.lz4", pa.compress(b"{}\n" * 99, "lz4", asbytes=True), "compressed with lz4: expected it"),
+        ("p.gz", gzip.compress(bz2.compress(b"{}\n")), "compressed with bzip2: expected it decom"),
+        ("p.xlsx", b"PK\x03\x04\x14\0", "a ZIP archive or an Excel workbook: expected CSV, JSON lines, Parq"),
+        ("p.pkl", pickle.dumps([1]), "a pickle of Python: expected CSV, JSON lines, Parquet or Arrow: read"),
+        ("p.npy", b"\x93NUMPY\x01\0", "an array of NumPy: expected CSV, JSON lines, Parquet or Arrow: read"),
+        ("p.avro", b"Obj\x01\x04", "a file of Avro: expected CSV, JSON lines, Parquet or Arrow: read"),
+        ("p.jsonl", '{"y_pred": 1}\n'.encode("utf-16"), "UTF-16: expected UTF-8; export it as"),
+        ("p.jsonl", '{"y_pred": 1}\n'.encode("utf-16-be"), "UTF-16: expected UTF-8; export it as"),
+    ],
+)  # fmt: skip
+def test_other_formats_are_named(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, said: str
+) -> None:
+    """They were read as JSON lines, and refused as not UTF-8, or as one invalid record a line."""
+    (tmp_path / name).write_bytes(content)
+    labels = write_lines(tmp_path / "l.jsonl", [])
+    with pytest.raises(UsageError, match=re.escape(f"{tmp_path / name} is {said}")):
+        evaluate(tmp_path / name, labels)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    for path, shown in ((tmp_path / name, tmp_path / name), ("-", "standard input")):
+        found = run("", "--predictions", path, "--labels", labels)
+        assert found.status == 2
+        assert f"{shown} is {said}" in found.said
+        assert found.said.count("\n") == 1
 
 
 def test_what_pyarrow_is_needed_for_is_said(

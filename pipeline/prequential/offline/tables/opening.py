@@ -7,6 +7,7 @@ import importlib
 import pathlib
 import sys
 import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -35,7 +36,7 @@ from prequential.offline.replay.sources import Located, Source, cut_lines
 from prequential.offline.tables.inner import check_columns
 from prequential.offline.tables.rows import Progress, RowFile
 from prequential.offline.tables.source import TableSource
-from prequential.offline.tables.textfiles import CsvFile, JsonFile
+from prequential.offline.tables.textfiles import UTF8, CsvFile, JsonFile
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.errors import Fault, UsageError, WorkError, as_text
 from prequential.topics.foreign_json import Unreadable, reader
@@ -45,6 +46,27 @@ DEFAULT_STREAM, DEFAULT_MODEL = "default", "model"
 
 #: The first bytes of files by format.
 _GZIP, _PARQUET, _ARROW, _ARROW_STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
+
+_DECOMPRESS = "expected it decompressed, or compressed with gzip"
+_PASS_ON = "expected CSV, JSON lines, Parquet or Arrow: read it in Python, and pass the table to `evaluate`"
+_EXPORT = "expected CSV, JSON lines, Parquet or Arrow: export it as CSV UTF-8"
+
+#: The first bytes of formats that are not read, what such a file is, and what to do. No text begins so.
+_OTHER_FORMATS: dict[bytes, tuple[str, str]] = {
+    **{b"BZh%d1AY&SY" % level: ("compressed with bzip2", _DECOMPRESS) for level in range(1, 10)},
+    b"\x28\xb5\x2f\xfd": ("compressed with zstd", _DECOMPRESS),
+    b"\xfd7zXZ\x00": ("compressed with xz", _DECOMPRESS),
+    b"\x04\x22\x4d\x18": ("compressed with lz4", _DECOMPRESS),
+    b"\x1f\x9d": ("compressed with compress", _DECOMPRESS),
+    b"7z\xbc\xaf\x27\x1c": ("a 7-Zip archive", _DECOMPRESS),
+    b"PK\x03\x04": ("a ZIP archive or an Excel workbook", _EXPORT),
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": ("an Excel workbook", _EXPORT),
+    **{b"\x80%c" % protocol: ("a pickle of Python", _PASS_ON) for protocol in range(2, 6)},
+    b"\x93NUMPY": ("an array of NumPy", _PASS_ON),
+    b"\x89HDF\r\n": ("HDF5", _PASS_ON),
+    b"SQLite format 3\0": ("a database of SQLite", _PASS_ON),
+    b"Obj\x01": ("a file of Avro", _PASS_ON),
+}
 
 #: The number of bytes that distinguish these formats from text.
 _MARK = 6
@@ -59,7 +81,8 @@ _HEAD = 64
 class Stored:
     """The bytes of a file; standard input (`-`) and pipes are read to their ends at once.
 
-    Raises UsageError if the file cannot be opened, and WorkError if it cannot be decompressed.
+    Raises UsageError if the file cannot be opened or has a format that is not read. Raises WorkError if it
+    cannot be decompressed.
     """
 
     def __init__(self, path: str) -> None:
@@ -76,6 +99,7 @@ class Stored:
             except (OSError, EOFError, zlib.error) as error:
                 raise WorkError(f"can't read {self.name!r}: {error}") from error
         self.head = head
+        _refuse_other_formats(self.name, head)
 
     def open(self) -> IO[bytes]:
         """Open the file at its beginning, decompressed; the caller must close it."""
@@ -104,6 +128,15 @@ class Stored:
             return pathlib.Path(self.path).open("rb")
         except OSError as error:
             raise UsageError(f"can't read {self.path!r}: {error.strerror}") from error
+
+
+def _refuse_other_formats(name: str, head: bytes) -> None:
+    """Raise UsageError, with the fix, if the first bytes of a file are those of a format that is not read."""
+    for mark, (form, fix) in _OTHER_FORMATS.items():
+        if head.startswith(mark):
+            raise UsageError(f"{name} is {form}: {fix}")
+    if head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or b"\0" in head[:2]:
+        raise UsageError(f"{name} is UTF-16: {UTF8}")
 
 
 def _read_once(path: str) -> bytes | None:

@@ -35,6 +35,9 @@ _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 #: Stands for a row with a line that is too long.
 _TOO_LONG: list[str] = []
 
+#: What is expected of a file in another encoding.
+UTF8 = "expected UTF-8; export it as CSV UTF-8, or convert it with iconv -t UTF-8"
+
 _LONGEST = f"more than {INPUT_MESSAGE_BYTES:,} characters"
 
 _pack, _unpack = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
@@ -191,9 +194,7 @@ def _refuse_other_encodings(name: str, head: str) -> None:
         byte = ord(not_utf8[0]) & 0xFF
         encoding = f"not UTF-8 (byte {byte:#04x} in its first line), perhaps Windows-1252 (cp1252)"
     if encoding:
-        raise UsageError(
-            f"{name} is {encoding}: expected UTF-8; export it as CSV UTF-8, or convert it with iconv -t UTF-8"
-        )
+        raise UsageError(f"{name} is {encoding}: {UTF8}")
 
 
 class _Lines:
