@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,37 @@ def test_a_file_with_arrays(form: str, tmp_path: Path, expected: list[dict[str, 
         path.write_text("\n".join(map(json.dumps, rows(LISTS))), "utf-8")
     for settings in ({"classes": CLASSES}, {"config": {"defaults": {"classes": CLASSES}}}):
         assert evaluate(path, path, **settings, **SETTINGS).measures().rows() == expected
+
+
+OBJECTS = [json.dumps(dict(zip(CLASSES, shares))) for shares in LISTS]
+
+
+@pytest.mark.parametrize("form", ["pandas", "polars", "arrow", "rows", "csv", "parquet", "jsonl"])
+def test_a_column_of_objects_as_text(form: str, tmp_path: Path, expected: list[dict[str, Any]]) -> None:
+    """As databases and `json.dumps` write them; arrays as text were read, objects were refused."""
+    table = {**OTHERS, "y_proba": OBJECTS, "segments": ['{"plan": "free", "arm": null}'] * len(P)}
+    frame, path = pd.DataFrame(table), tmp_path / f"both.{form}"
+    given: Any = {
+        "pandas": frame, "polars": pl.DataFrame(table), "arrow": pa.table(table), "rows": rows(OBJECTS)
+    }.get(form, path)  # fmt: skip
+    if form == "csv":
+        frame.to_csv(path, index=False)
+    elif form == "parquet":
+        frame.to_parquet(path)
+    elif form == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    result = evaluate(given, given, **SETTINGS)
+    assert result.measures().rows() == expected
+    if form != "rows":
+        result = evaluate(given, given, segments=["plan", "arm"], **SETTINGS)
+        assert {message.segment for message in result.all_messages} == {None, "plan=free"}
+
+
+@pytest.mark.parametrize("text", ["{'ok': 1.0}", '{"ok": NaN, "fraud": 1}', '{"ok": 0.5', "{}x", "ok=1"])
+def test_text_that_is_no_object_is_refused_by_value(text: str) -> None:
+    table = {**OTHERS, "y_proba": [text] * len(P)}
+    with pytest.raises(WorkError, match=re.escape(f"y_proba is {text!r}: expected an object")):
+        evaluate(table, **SETTINGS)
 
 
 def test_the_column_and_the_classes_may_have_other_names(expected: list[dict[str, Any]]) -> None:

@@ -183,8 +183,8 @@ def amount(path: str, value: Any) -> Any:
 def probabilities(path: str, value: Any) -> dict[str, float]:
     """Return probabilities by class from an object, in which each class or none must have one.
 
-    >>> probabilities("value.p", {1.0: 0.75, 0.0: 0.25})
-    {'1': 0.75, '0': 0.25}
+    >>> probabilities("value.p", {1.0: 0.75, 0.0: 0.25}), probabilities("value.p", '{"a": 1}')
+    ({'1': 0.75, '0': 0.25}, {'a': 1.0})
     """
     result: dict[str, float] = {}
     absent = None
@@ -203,7 +203,7 @@ def probabilities(path: str, value: Any) -> dict[str, float]:
     return result
 
 
-_any_array = reader(list)
+_any_array, _any_object = reader(list), reader(dict)
 
 
 def array_of(value: Any) -> list[Any] | None:
@@ -390,12 +390,21 @@ def _has_text(value: Any) -> bool:
 
 
 def _items(path: str, value: Any) -> list[tuple[Any, Any]]:
-    """Return the entries of an object; Arrow returns maps as lists of pairs."""
+    """Return the entries of an object, or of one in JSON as a table of text has it.
+
+    Arrow returns maps as lists of pairs.
+    """
+    expected = "expected an object"
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            value = _any_object(value)
+        except Unreadable as error:
+            expected = f"expected an object, or the JSON of one ({error})"
     if isinstance(value, Mapping):
         return list(value.items())
     if isinstance(value, list) and all(isinstance(entry, tuple) for entry in value):
         return value
-    raise ValueError(f"{path} is {values.quoted(value)}: expected an object")
+    raise ValueError(f"{path} is {values.quoted(value)}: {expected}")
 
 
 def _scaled(value: float | Decimal, unit: str | None) -> int | None:
