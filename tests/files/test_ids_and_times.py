@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from prequential.cli.main import main
 from prequential.evaluation import Evaluator, Result, evaluate
-from prequential.topics.errors import UsageError
+from prequential.topics.errors import UsageError, WorkError
 
 START = 1_760_000_000_000
 HOUR = 3_600_000
@@ -166,6 +166,16 @@ def test_missing_predictions_have_no_cause_in_ids() -> None:
     labels = [{"instance_id": f"a{i}", "y_true": "a"} for i in range(100)]
     sentence = found(quiet(predictions, labels))["unmatched"]
     assert sentence.startswith("50 of 100 labels (50%) have met no prediction; e.g. label `a50`")
+
+
+def test_consecutive_numbers_have_no_prefix() -> None:
+    """Labels 60 to 69 and predictions 0 to 9 are without a partner; 60 is no 0 with a prefix."""
+    rows: Rows = [{"instance_id": number, "y_pred": "a", "y_true": "a"} for number in range(70)]
+    said = found(quiet(rows[:60], rows[10:]))["unmatched"]
+    assert "label `60`, prediction `0`: use the same ids" in said
+    tenant = [{**row, "instance_id": f"17{row['instance_id']}"} for row in rows[10:]]
+    with pytest.raises(WorkError, match="ids of labels begin with '17'"):
+        quiet(rows[10:], tenant)
 
 
 # ---- units

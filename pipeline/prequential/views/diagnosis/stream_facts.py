@@ -17,8 +17,9 @@ from prequential.mapping.units import Clocks, TimeColumn
 #: How many of the compared ids must have a counterpart by a form, and their share.
 _LEAST, _SHARE = 1, 0.05
 
-#: Digits that form a number: a prefix that consists of digits must explain nearly all ids.
-_NEARLY_ALL = 0.99
+#: Digits that form a number: a prefix that consists of digits must explain nearly all ids, and more of them
+#: than a decade has, as 60 to 69 begin with 6 before 0 to 9.
+_NEARLY_ALL, _DECADE = 0.99, 10
 
 #: Digits of whole numbers up to which 64-bit floats represent each one.
 _EXACT_DIGITS = 15
@@ -109,8 +110,9 @@ def _affix(
     if not pairs_by_affix:
         return None
     affix, pairs = max(pairs_by_affix.items(), key=lambda item: len(item[1]))
-    share = _NEARLY_ALL if affix.isdigit() else _SHARE
-    least = 2 if len(ours) > 1 else 1
+    share, least = _SHARE, min(2, len(ours))
+    if affix.isdigit():
+        share, least = _NEARLY_ALL, _DECADE + 1
     return (affix, pairs) if len(pairs) >= max(least, share * len(ours)) else None
 
 
