@@ -16,7 +16,7 @@ from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import FINAL
 from prequential.evaluation.plots import OutcomeTimes, course_plots
 from prequential.offline.replay import text as terminal
-from prequential.offline.replay.summary import SequenceSummary, Summary
+from prequential.offline.replay.summary import NULL_LABEL, SequenceSummary, Summary
 from prequential.offline.tables.opening import needs_pyarrow
 from prequential.topics.errors import UsageError, WorkError, printable
 from prequential.views.wording.comparison_report import report
@@ -267,13 +267,17 @@ def _caller() -> int:
 def warn(summary: Summary) -> None:
     """Call `warnings.warn` for each finding, and for each kind of which most records were dropped.
 
+    Null labels aren't among these records: in tables they are labels that aren't known yet.
     The warnings name the line that called this package.
     """
     stacklevel = _caller()
     for name, kind in summary.records.items():
-        if kind.dropped > _MOST * kind.read:
-            first = next(drop for drop in summary.dropped if drop.kind == name)
-            sentence = f"{kind.dropped:,} of {kind.read:,} {name} were dropped; most often: {first.reason}"
+        drops = [drop for drop in summary.dropped if drop.kind == name]
+        null = sum(drop.count for drop in drops if drop.code == NULL_LABEL)
+        dropped, read = kind.dropped - null, kind.read - null
+        if dropped > _MOST * read:
+            first = next(drop for drop in drops if drop.code != NULL_LABEL)
+            sentence = f"{dropped:,} of {read:,} {name} were dropped; most often: {first.reason}"
             warnings.warn(sentence, UserWarning, stacklevel=stacklevel)
     for finding in summary.findings:
         sentence = f"looks wrong: {terminal.finding_in_words(finding)}"

@@ -19,7 +19,7 @@ from prequential.engine.compiled.kernel import (
     zeros,
 )
 from prequential.engine.join.expiry import lead_of
-from prequential.engine.tables.records import INSTANCE, PREDICTION, Rows
+from prequential.engine.tables.records import INSTANCE, LABEL, PREDICTION, Rows
 from prequential.engine.tables.store import NO_CLASS
 from prequential.engine.tables.streams import Registry
 
@@ -40,6 +40,7 @@ class Seen(NamedTuple):
     earliest: Ints  # ts, ms; 0 without records
     latest: Ints
     classes: Ints  # bit of each code of a class that was named; the last bit: of all others
+    null: Ints  # (streams, 1) labels that are null, which withdraw one if there is one
     scored: Ints  # (streams, 2) predictions with probabilities, and those whose own class has none of them
     foreign: Words  # (streams, FOREIGN) hashes of the first names in the latter; 0: there are no more
     odd: Ints  # (streams, 9): records whose ts is odd, by kind and oddity
@@ -51,7 +52,7 @@ def new_seen() -> Seen:
     """Tables for no streams: nothing was seen."""
     by_kind = dict.fromkeys(("records", "earliest", "latest", "classes"), _KINDS)
     odd = {"odd": _KINDS * _COUNTED, "first": _KINDS * _COUNTED, "step": 6}
-    return zeros(Seen, 0, **by_kind, scored=2, foreign=FOREIGN, **odd)
+    return zeros(Seen, 0, **by_kind, null=1, scored=2, foreign=FOREIGN, **odd)
 
 
 def update(seen: Seen, rows: Rows, stop: int, streams: int, registry: Registry) -> tuple[Seen, bool]:
@@ -93,6 +94,7 @@ def _update(seen: Seen, rows: Rows, stop: int, registry: Registry) -> int:
         seen.records[stream, kind] += 1
         seen.earliest[stream, kind] = min(seen.earliest[stream, kind], ts)
         seen.latest[stream, kind] = max(seen.latest[stream, kind], ts)
+        seen.null[stream, 0] += kind == LABEL and rows.label[i] == NO_CLASS
         if kind != INSTANCE and rows.label[i] != NO_CLASS:
             seen.classes[stream, kind] |= 1 << min(max(int(rows.label[i]), 0), OTHERS)
         named = kind == PREDICTION and rows.probabilities[i + 1] > rows.probabilities[i]

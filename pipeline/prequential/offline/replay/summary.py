@@ -39,6 +39,9 @@ from prequential.views.wording.expected import ExpectedPeriod, expected_period
 _WHOLE = (MODEL, BASELINE, CORRECTION)
 _ALL_STAGES = (*_WHOLE, AGE, BASELINE_AGE)
 
+#: The code of dropped labels that are null, where there was no label to withdraw.
+NULL_LABEL = "null_label"
+
 #: For reasons of dropping that no record triggers: how the affected instances end.
 _ENDS = {"unmatched_label": logs.NO_PREDICTION, "expired": logs.NO_LABEL}
 
@@ -372,14 +375,25 @@ def _dropped_of(shard: Shard, stream: Stream) -> Iterator[_DroppedRecords]:
         PREDICTIONS, "expired", f"expired without a label within {horizon}",
         int(entities.expired[models].sum()), logs.EXPIRED_PREDICTION,
     )  # fmt: skip
+    null = _null_labels(shard, row)
+    yield _DroppedRecords(
+        LABELS, NULL_LABEL, "null, and there was no label to withdraw", null, logs.DUPLICATE + LABELS
+    )
     duplicates = {
         INSTANCES: ("instance", streams.duplicate_instances[row]),
         PREDICTIONS: ("prediction", entities.duplicate[models].sum()),
-        LABELS: ("label", streams.duplicate_labels[row]),
+        LABELS: ("label", streams.duplicate_labels[row] - null),
     }
     for kind, (name, count) in duplicates.items():
         reason = f"{name} known already"
         yield _DroppedRecords(kind, "duplicate", reason, int(count), logs.DUPLICATE + kind)
+
+
+def _null_labels(shard: Shard, row: int) -> int:
+    """Return how many null labels of a stream changed nothing; the engine counts them as duplicates."""
+    streams, seen = shard.catalog.columns.streams, shard.seen.null
+    null = int(seen[row, 0]) if row < len(seen) else 0
+    return max(0, min(int(streams.duplicate_labels[row]), null - int(streams.withdrawn[row])))
 
 
 def emission_of(config: Config, configured: Config, *, untimed: bool = False) -> list[EmissionTimes]:

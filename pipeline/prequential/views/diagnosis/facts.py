@@ -86,7 +86,8 @@ def since(now: StreamFacts, before: StreamFacts | None) -> StreamFacts:
     if before is None:
         return now
     counts = (
-        "matched", "late_predictions", "late_labels", "unmatched", "waiting_labels", "after_settle",
+        "matched", "late_predictions", "late_labels", "unmatched", "waiting_labels", "null_labels",
+        "after_settle",
     )  # fmt: skip
     earlier_numbers = {
         (odd_records.oddity, odd_records.kind): odd_records.number for odd_records in before.odd
@@ -110,7 +111,9 @@ def _stream(shard: Shard, stream: Stream, place_of: PlaceOf) -> StreamFacts:
     streams, entities = catalog.columns.streams, catalog.columns.entities
     seen = shard.seen
     records = earliest = latest = (0, 0, 0)
+    null_labels = 0
     if code < len(seen.records):
+        null_labels = int(seen.null[code, 0])
         records, earliest, latest = (
             triple(column[code].tolist()) for column in (seen.records, seen.earliest, seen.latest)
         )
@@ -138,6 +141,7 @@ def _stream(shard: Shard, stream: Stream, place_of: PlaceOf) -> StreamFacts:
         settle=config.settle,
         unmatched=int(streams.unmatched_label[code]),
         waiting_labels=int(streams.waiting_labels[code]),
+        null_labels=null_labels,
         after_settle=int(streams.after_settle[code]),
         first_after_settle=None if after_settle is None else place_of(*after_settle),
         odd=tuple(_odd(shard, code, place_of)),

@@ -277,6 +277,7 @@ class StreamFacts:
     settle: int = 0
     unmatched: int = 0  # labels that had met no prediction when their horizon ended
     waiting_labels: int = 0  # change of their number, in facts since earlier ones
+    null_labels: int = 0  # labels that are null, which withdraw one if there is one
     after_settle: int = 0  # labels of instances that were settled and forgotten
     first_after_settle: str | None = None  # where the first one is
     odd: tuple[OddRecords, ...] = ()  # records whose times are odd

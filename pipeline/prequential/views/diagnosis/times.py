@@ -236,6 +236,13 @@ def unmatched_findings(stream: StreamFacts, least: int, refused: Refusal | None 
 def _never(stream: StreamFacts) -> Iterator[Finding]:
     """Yield why no label has met a prediction."""
     labels, latency = stream.records[LABELS], stream.latency
+    if stream.null_labels and not (stream.unmatched or stream.waiting_labels or stream.after_settle):
+        yield Finding(
+            "null_labels", stream.name,
+            f"all {labels:,} labels are null, or were withdrawn by a null one: map y_true to the field with "
+            "the true values",
+        )  # fmt: skip
+        return
     if latency is None:
         sentence = f"none of {labels:,} labels has met a prediction: no instance_id is in both"
         yield Finding("ids", stream.name, sentence + _example(stream))
