@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from helpers import Feed, Life, Topics, World, advance, catch_up, live, state_of
+from helpers import Feed, Life, Topics, World, advance, catch_up, live, shard_with, state_of
 from prequential.configfile.reading.reader import load_config
-from prequential.configuration.settings.model import ConfigError
+from prequential.configuration.settings.model import Config, ConfigError
 from prequential.engine.detectors.confidence_sequence import (
     RHO,
     add_block,
@@ -326,6 +326,10 @@ def test_series_say_what_messages_say() -> None:
         ("defaults: {disparity: {segments: [a], tolerance: 1}}", "expected a difference between two shares"),
         ("defaults: {task: regression, disparity: {segments: [a]}}", "expected task classification"),
         ("streams: {s: {key: instance, disparity: {segments: [a]}}}", "key instance spreads"),
+        (
+            "defaults: {disparity: {segments: [a]}, stages: ['after:1s', 'lead:1m']}",
+            "compared at ages, as in stages ['after:1s', 'lead:1m']: expected another stage, such as final",
+        ),
     ],
 )  # fmt: skip
 def test_settings_that_it_cant_have(text: str, sentence: str, tmp_path: Any) -> None:
@@ -340,12 +344,22 @@ def test_its_keys_are_segments_and_other_streams_go_without(tmp_path: Any) -> No
     path = tmp_path / "c.yaml"
     path.write_text(
         "defaults: {disparity: {segments: [a]}}\n"
-        "streams: {n: {task: regression}, w: {key: instance}, o: {disparity: null}}", encoding="utf-8",
+        "streams: {n: {task: regression}, w: {key: instance}, o: {disparity: null},\n"
+        " a: {stages: ['after:1s']}}", encoding="utf-8",
     )  # fmt: skip
     config = load_config(str(path))
     assert config.defaults.segments == ("a",)
     assert config.finds_disparity
-    assert [config.stream(name).disparity for name in "nwo"] == [None] * 3
+    assert [config.stream(name).disparity for name in "nwoa"] == [None] * 4
+
+
+def test_a_model_that_is_evaluated_at_ages_alone_has_no_groups() -> None:
+    """Such a configuration can be made without a file."""
+    given = world(1)
+    config = replace(given.config.defaults, stages=("after:1s",))
+    shard = shard_with(Config(defaults=config), given.topics)
+    assert shard.catalog.streams[0].models
+    assert list(shard.disparities.statuses([0])) == []
 
 
 def test_the_level_is_shared_by_all_intervals() -> None:

@@ -282,8 +282,8 @@ class _Reader(NodeReader):
             self._fail(children.get(key) or children["costs"], f"{section_name}.{key}: {error}")
         if "objective" not in children:
             config = replace(config, objective=objective_of(config))
-        by_instance = config.key == stream_settings.BY_INSTANCE
-        if "disparity" not in children and (not config.has_classes or by_instance):
+        whole = config.has_classes and config.key != stream_settings.BY_INSTANCE
+        if "disparity" not in children and not (whole and config.evaluated_stages):
             config = replace(config, disparity=None)
         if (
             are_configured and "detectors" not in children

@@ -233,6 +233,12 @@ def _of_disparity(
     if config.key == streams.BY_INSTANCE:
         problem = "key instance spreads the outcomes of a group over partitions: expected key stream"
         yield children["disparity"], f"{section_name}.disparity: {problem}"
+    if not config.evaluated_stages:
+        problem = f"no segments are compared at ages, as in stages {list(config.stages)}"
+        yield (
+            children["disparity"],
+            f"{section_name}.disparity: {problem}: expected another stage, such as final",
+        )
 
 
 def _of_names(children: Mapping[str, yaml.Node], config: StreamConfig, section_name: str) -> Iterator[Flaw]:

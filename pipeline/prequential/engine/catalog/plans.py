@@ -70,7 +70,9 @@ class Plan(RowAllocator):
         self.paired = paired
         self.watches = watches_of(config, 16, capacity, self.loss, self.joint) if watched else []
         self.groups = None
-        if watched and config.disparity is not None and not self.numbers and not parse(stages[0]).is_age:
+        # A model that is evaluated at ages alone has no stages itself.
+        is_whole = bool(stages) and not parse(stages[0]).is_age
+        if watched and config.disparity is not None and not self.numbers and is_whole:
             self.groups = ComparedGroups(config, config.disparity, 16)
         self.error_pairs = zeros(outcome_pairs.ErrorPairs, 16, counts=4)
         self._windows: list[Accumulator] | None = None
