@@ -11,8 +11,9 @@ from prequential.engine.delay.calibrating import PeriodEstimates
 from prequential.engine.delay.due_periods import PeriodState, due_of
 from prequential.engine.delay.expected import ExpectedTables
 from prequential.engine.delay.expecting import look_together
+from prequential.engine.delay.latest_estimates import Waiting
 from prequential.engine.delay.periods import PeriodTables
-from prequential.engine.output.pending_estimates import Waiting, all_waiting
+from prequential.engine.output.pending_estimates import all_waiting
 
 
 def look(

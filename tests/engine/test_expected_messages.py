@@ -205,12 +205,13 @@ def test_what_waits_has_an_interval_once_open_periods_have_records() -> None:
     low, high = waiting.right - waiting.half, waiting.right + waiting.half
     assert message["interval"] == [max(0, low), min(waiting.labels, high)]
     assert message["level"] == 0.9
+    state.latest_estimates.note_waiting([row], [waiting])
     families = {name: _Kept() for name, _, _ in EXPECTED_FAMILIES}
     add_expectations(families, lives.shard, [0])  # type: ignore[arg-type]
     values = [families[f"waiting_expected_{name}"].values for name in ("right", "right_low", "right_high")]
     assert values == [[waiting.right], *([end] for end in message["interval"])]
-    lives.shard.reporter.forget(row)
-    assert not lives.shard.reporter.waiting
+    lives.shard.state.latest_estimates.forget([row])
+    assert not lives.shard.state.latest_estimates.waiting
 
 
 def test_the_book_covers_the_newest_whole_periods_together() -> None:
@@ -274,9 +275,9 @@ def test_a_summary_says_it_of_periods_that_are_not_final() -> None:
     account = Account(lambda kind, partition, offset: {})
     account.add(lives.shard)
     [one] = (summary := account.summary(None)).expected
-    newest = lives.shard.schedule.expectations.newest[lives.shard.catalog.streams[0].models["m"]]
+    newest = lives.shard.state.latest_estimates.newest[lives.shard.catalog.streams[0].models["m"]]
     assert one.period is not None
-    assert (one.period.start, one.period.measure) == (newest.state.start, "accuracy")
+    assert (one.period.start, one.period.measure) == (newest.start, "accuracy")
     assert one.period.expected == newest.measures["accuracy"]["value"]
     assert one.period.labelled_so_far == newest.labelled_so_far["accuracy"]
     assert one.period.final is None

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.engine.delay.expected import open_rows
-from prequential.engine.output.pending_estimates import Waiting
+from prequential.engine.delay.latest_estimates import Waiting
 
 from tests.evidence.before_labels import DAY, hours
 from tests.evidence.label_worlds import EACH, HORIZON, world

@@ -334,6 +334,17 @@ def assert_whole_and_once(log: Log, topics: list[list[Message]]) -> None:
     assert list(map(place_of, topics, vectors[-1])) == list(map(len, topics))
 
 
+def test_a_successor_knows_the_size_of_the_newest_snapshot(lives: Callable[..., tuple[bool, int]]) -> None:
+    log = Log()
+    lives(log, None, False)
+    known = log.known()
+    assert known.manifest is not None
+    fetcher: Any = FakeFetcher()
+    runner = ShardRunner(CONFIG, 0, fetcher, TopicsOrigin(1), rebuild=False, on_lost=lambda *_: None)
+    runner.checkpoint.resume(known)
+    assert runner.statistics.snapshot_bytes == known.manifest.size > 0
+
+
 def test_a_snapshot_has_nothing_that_could_not_be_published(lives: Callable[..., tuple[bool, int]]) -> None:
     """What a silence made due is refused, and the shard is closed, as that of a worker that stops then."""
     topics = said()

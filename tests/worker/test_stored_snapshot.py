@@ -86,6 +86,7 @@ CONFIG: dict[str, Any] = {
         "emit": {"outcomes": 100, "every": None},
     },
     "streams": {
+        "class": {"period": "5s", "emit": {"outcomes": 100, "every": "5s"}},
         "number": {
             "task": "regression",
             "measures": ["mae", "rmse", "mape", "pinball", "interval_coverage"],
@@ -232,6 +233,17 @@ def test_settled_instances_are_stored_compact(tmp_path: Path) -> None:
     stored = read(PRESENT)
     shard = restored(stored, config_of(stored.config, tmp_path))
     assert shard.state.store.compact.counts[LIVE] > 100
+
+
+def test_what_was_shown_of_models_is_stored(tmp_path: Path) -> None:
+    stored = read(PRESENT)
+    shard = restored(stored, config_of(stored.config, tmp_path))
+    stream = shard.catalog.by_name["class"]
+    latest = shard.state.latest_estimates
+    for models in (latest.newest, latest.signals, latest.waiting):
+        assert models.keys() == set(stream.models.values())
+    assert shard.state.newest_labels[stream.code] > 1_700_000_000_000
+    assert shard.state.newest_predictions[list(stream.models.values())].min() > 1_700_000_000_000
 
 
 def main(folder: Path) -> None:

@@ -21,6 +21,7 @@ from prequential.engine.delay.calibrating import CONCEPT, EXPECTED, LABELLED, SC
 from prequential.engine.delay.due_periods import PeriodState, report
 from prequential.engine.delay.expected import ExpectedTables
 from prequential.engine.delay.expecting import FEW, Group, look_together
+from prequential.engine.delay.latest_estimates import LatestEstimates, NewestEstimates
 from prequential.engine.detectors.objectives import PeriodAlarm, alarms_of
 from prequential.engine.facts import PeriodForecast
 from prequential.engine.measures.declaration import MORE, NEARER, Measure
@@ -114,36 +115,19 @@ class _Reported(NamedTuple):
     so_far: dict[str, float]  # the values of the labels that have come
 
 
-class NewestEstimates(NamedTuple):
-    """The latest estimates of the newest whole period."""
-
-    state: PeriodState
-    measures: dict[str, dict[str, Any]]
-    labelled_so_far: dict[str, float]
-    book: dict[str, Any] | None = None  # of it and the periods before
-
-
 class Expectations:
     """Makes the estimates of the periods of a catalog's models."""
 
-    def __init__(self, catalog: Catalog, accounts: Accounts) -> None:
+    def __init__(self, catalog: Catalog, accounts: Accounts, latest: LatestEstimates) -> None:
         self._catalog, self._accounts, self._books = catalog, accounts, Books(catalog, accounts)
-        #: By model: the latest estimates of its newest period that has ended, since the start of the process.
-        self.newest: dict[int, NewestEstimates] = {}
-        #: By model and maturity: the latest signals.
-        self.signals: dict[int, dict[int, dict[str, float | None]]] = {}
-
-    def forget(self, model: int) -> None:
-        """Drop the latest estimates of a model."""
-        self.newest.pop(model, None)
-        self.signals.pop(model, None)
+        self._latest = latest
 
     def provisional(self, model: int) -> NewestEstimates | None:
         """The latest estimates of the newest whole period; None: there is none, or it is final by now."""
-        newest, expected = self.newest.get(model), self._tables
+        newest, expected = self._latest.newest.get(model), self._tables
         if newest is None or not expected.models.width[model]:
             return None
-        row = find(expected.pool, model, newest.state.start)
+        row = find(expected.pool, model, newest.start)
         return newest if row and expected.periods.block[row] else None
 
     @property
@@ -255,9 +239,9 @@ class Expectations:
         for (open_book, state), book in zip(asked_for, books):
             model = open_book.model
             forecasts[state.row] = forecasts[state.row]._replace(book=book)
-            newest = self.newest.get(model)
-            if newest is not None and newest.state.start == state.start:
-                self.newest[model] = newest._replace(book=book)
+            newest = self._latest.newest.get(model)
+            if newest is not None and newest.start == state.start:
+                self._latest.newest[model] = newest._replace(book=book)
 
     def _state_of(self, asked: _OpenPeriod) -> PeriodState | None:
         """The state of a period that only has a new maturity; it becomes due."""
@@ -443,8 +427,11 @@ class Expectations:
         stream, model, maturity = open_period.due.stream, open_period.due.model, open_period.maturity
         is_first = self._is_first(open_period)
         self._tables.periods.asked[open_period.row] = 1 + open_period.stage
-        if maturity >= 0 and (model not in self.newest or state.start >= self.newest[model].state.start):
-            self.newest[model] = NewestEstimates(state, estimates, so_far)
+        newest = self._latest.newest.get(model)
+        if maturity >= 0 and (newest is None or state.start >= newest.start):
+            self._latest.newest[model] = NewestEstimates(
+                state.start, state.end, state.labelled_share, estimates, so_far
+            )
         message: dict[str, Any] = {
             "labelled_share": state.labelled_share, "predictions": state.predictions,
             "maturity": records.share_of(maturity), "measures": estimates, "undefined": undefined,
@@ -455,7 +442,7 @@ class Expectations:
         signals = self._signals(model, open_period.row, maturity, summary, usual)
         paces.watch(self._tables.models, model, maturity, summary)
         message["signals"] = signals
-        self.signals.setdefault(model, {})[maturity] = signals
+        self._latest.signals.setdefault(model, {})[maturity] = signals
         return PeriodForecast(maturity, message, self._alarms(stream, open_period.row, signals, estimates))
 
     def _alarms(

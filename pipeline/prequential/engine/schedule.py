@@ -166,7 +166,7 @@ class DueEntities:
 
     def __init__(self, state: ShardState, reporter: Reporter) -> None:
         self._catalog, self._accounts, self._notes = state.catalog, state.accounts, state.notes
-        self._reporter = reporter
+        self._latest, self._reporter = state.latest_estimates, reporter
 
     def unreported(self, streams: Sequence[Stream]) -> dict[int, tuple[int, ...]]:
         """The entities of these streams that differ from their last messages, in the order of messages.
@@ -217,12 +217,14 @@ class DueEntities:
         """Mark these entities as reported in their present state: `numbers` are their present ones, by row.
 
         It also notes since when models are worse than baselines. `covered`: all records so far are accounted
-        for, so label maturity curves are brought up to date.
+        for, so label maturity curves and estimates of pending predictions are brought up to date.
         """
         catalog, rows = self._catalog, list(numbers)
         if covered and rows:
             _, models = self._reporter.covered(rows)
-            maturity.update(self._accounts.coverage, models, self._reporter.clocks_of(models))
+            clocks = self._reporter.clocks_of(models)
+            maturity.update(self._accounts.coverage, models, clocks)
+            self._latest.note_waiting(models.tolist(), self._reporter.of_waiting(models, clocks))
         self._notes.reported.update(numbers)
         catalog.columns.entities.changed[rows] = 0
         codes = catalog.columns.entities.stream[rows].tolist()
@@ -271,7 +273,7 @@ class Schedule:
         self._entities = DueEntities(state, reporter)
         self._pairs = DuePairs(state.catalog, state.pairing, comparisons)
         self._groups = DueGroups(state.catalog, disparities)
-        self.expectations = Expectations(state.catalog, state.accounts)
+        self.expectations = Expectations(state.catalog, state.accounts, state.latest_estimates)
         settings = (state.config.defaults, *state.config.streams.values())
         self._comparing = {stream_config.emit_comparisons for stream_config in settings}
         #: By stream: whether records have come since its last tick. Nothing else changes what is due of it.

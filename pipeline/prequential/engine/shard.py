@@ -28,7 +28,7 @@ from prequential.configuration.settings.model import Config
 from prequential.engine.catalog.state import ensure
 from prequential.engine.catalog.streams import Entity
 from prequential.engine.comparisons.reporting import ComparisonReporter
-from prequential.engine.compiled.kernel import Ints, capacity_for
+from prequential.engine.compiled.kernel import Ints, capacity_for, grown
 from prequential.engine.evaluating import Evaluation
 from prequential.engine.facts import Fact, RecordRejected
 from prequential.engine.input import recurrence, seen
@@ -85,8 +85,9 @@ class Shard:
         self._versions_apart = any(stream_config.versions == "separate" for stream_config in settings)
         #: Readers of the state, for messages and for others; they change nothing.
         self.reporter = Reporter(
-            state.catalog, state.accounts, state.notes, lambda stream: state.timeline.cluster[stream]
-        )
+            state.catalog, state.accounts, state.notes, lambda stream: state.timeline.cluster[stream],
+            state.latest_estimates,
+        )  # fmt: skip
         self.comparisons = ComparisonReporter(state.catalog, state.pairing)
         self.disparities = DisparityReporter(state.catalog)
         self._readers = self.reporter, self.comparisons, self.disparities
@@ -105,10 +106,6 @@ class Shard:
         self.dropped: dict[int, tuple[int, int]] = {}
         #: Offset of the first record with an odd time, by stream (code), kind and oddity.
         self.first_odd: dict[tuple[int, int, int], int] = {}
-        #: Record times (ms) of the newest label by stream, and of the newest prediction by model's row.
-        #: 0: this process has seen none.
-        self.newest_labels: Ints = np.zeros(0, dtype=np.int64)
-        self.newest_predictions: Ints = np.zeros(0, dtype=np.int64)
         self.refusals = Refusals()
 
     # ---- records in
@@ -352,7 +349,6 @@ class Shard:
         self._apply(self.state.forget(gone))
         for entity in gone:
             self.reporter.forget(entity.row)
-            self.schedule.expectations.forget(entity.row)
 
     def add_rows(self) -> None:
         """Add rows for new streams and entities to the state and to the schedule."""
@@ -368,9 +364,10 @@ class Shard:
     def note(
         self, rows: Rows, stop: int, records: Sequence[Any], place_of: Callable[[int], RecordPlace]
     ) -> None:
-        """Update the notes that only this process keeps, for rows before `stop`, which the join has done.
+        """Update the newest times, and the notes that only this process keeps, for rows before `stop`.
 
-        `records` are the records of the rows; `place_of` returns the place of a row's record.
+        The join has done these rows. `records` are their records; `place_of` returns the place of a row's
+        record.
         """
         self._note_newest(rows, stop)
         catalog, streams = self.catalog, len(self.catalog.streams)
@@ -392,11 +389,11 @@ class Shard:
 
     def _note_newest(self, rows: Rows, stop: int) -> None:
         """Note the newest label of each stream and the newest prediction of each model, up to row `stop`."""
-        admitted = rows.refused[:stop] == 0
-        self.newest_labels = _wider(self.newest_labels, len(self.catalog.streams))
-        self.newest_predictions = _wider(self.newest_predictions, len(self.catalog.entities))
+        admitted, state = rows.refused[:stop] == 0, self.state
+        state.newest_labels = grown(state.newest_labels, len(self.catalog.streams))
+        state.newest_predictions = grown(state.newest_predictions, len(self.catalog.entities))
         for kind, codes, newest in (
-            (LABEL, rows.stream, self.newest_labels), (PREDICTION, rows.model, self.newest_predictions)
+            (LABEL, rows.stream, state.newest_labels), (PREDICTION, rows.model, state.newest_predictions)
         ):  # fmt: skip
             chosen = np.flatnonzero(admitted & (rows.kind[:stop] == kind))
             # Record times don't decrease within a topic, so the last record of each is the newest.
@@ -439,7 +436,3 @@ class Shard:
             self.observer.observe(changes)
         else:
             deque(changes, maxlen=0)
-
-
-def _wider(column: Ints, rows: int) -> Ints:
-    return column if len(column) >= rows else np.append(column, np.zeros(rows, dtype=np.int64))

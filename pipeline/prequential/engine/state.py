@@ -19,6 +19,7 @@ from prequential.engine.comparisons.pairing import Pairing
 from prequential.engine.compiled.kernel import Ints, grown
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.delay.cohorts import locate, new_timeline
+from prequential.engine.delay.latest_estimates import LatestEstimates
 from prequential.engine.details.notes import Notes
 from prequential.engine.facts import Fact
 from prequential.engine.incidents import history
@@ -72,6 +73,11 @@ class ShardState:
         self.logs = new_logs(_LOG_ROWS)
         self.accounts = Accounts()
         self.notes = Notes()
+        self.latest_estimates = LatestEstimates()
+        #: Record times (ms) of the newest label by stream, and of the newest prediction by model's row; 0:
+        #: none has come.
+        self.newest_labels: Ints = np.zeros(0, dtype=np.int64)
+        self.newest_predictions: Ints = np.zeros(0, dtype=np.int64)
         self.timeline = new_timeline(0)
         #: How many events and outcomes of the log `locate` has done.
         self._located: Ints = np.zeros(2, dtype=np.int64)
@@ -123,6 +129,7 @@ class ShardState:
         rows = [entity.row for entity in gone]
         self.pairing.forget()
         self.notes.forget(rows)
+        self.latest_estimates.forget(rows)
         models = [entity.row for entity in gone if entity.kind == MODEL]
         segments = segment_rows_of(self.catalog.registry, np.array(models, dtype=np.int64))
         self.accounts.forget(rows, segments)
@@ -153,6 +160,11 @@ class ShardState:
         yield from self.catalog.tables()
         streams = len(self.catalog.streams)
         yield StateTable("streams.timeline.", Key.STREAM, grown(self.timeline, streams), streams)
+        newest_labels = grown(self.newest_labels, streams)
+        yield StateTable("streams.newest_label", Key.STREAM, newest_labels, streams)
+        entities = len(self.catalog.entities)
+        newest_predictions = grown(self.newest_predictions, entities)
+        yield StateTable("entities.newest_prediction", Key.ENTITY, newest_predictions, entities)
         yield from self.pairing.all_tables()
         yield from self.accounts.tables()
         yield from history.tables(self.incidents.history, len(self.catalog.entities))

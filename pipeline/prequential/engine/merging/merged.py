@@ -22,13 +22,14 @@ from prequential.engine.comparisons.disagreement import Disagreement, as_message
 from prequential.engine.comparisons.measuring import NAMES as OF_PAIRS
 from prequential.engine.comparisons.reporting import is_parted, unit_of
 from prequential.engine.delay import latency, maturity
+from prequential.engine.delay.latest_estimates import Waiting
 from prequential.engine.estimators.naming import RANDOM_SUFFIX, parse_estimator
 from prequential.engine.measures.registry import by_name
 from prequential.engine.merging.parting import ALL
 from prequential.engine.merging.sums import MergedClasses, added, called, foreseen, measured, news, totals
 from prequential.engine.output.counts import OF_MODELS
 from prequential.engine.output.estimates import EstimatorState, intermediate
-from prequential.engine.output.pending_estimates import Waiting, together
+from prequential.engine.output.pending_estimates import together
 from prequential.engine.tables.streams import MODEL
 from prequential.topics.encoding import encode, identity
 from prequential.topics.outputs import ALL_PARTITIONS, BY_PARTITION, Comparison, Encoded, Metrics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, inner, kernel
@@ -20,28 +20,12 @@ from prequential.engine.delay.expected import (
     known_of,
 )
 from prequential.engine.delay.expecting import look_together
+from prequential.engine.delay.latest_estimates import Waiting
 from prequential.engine.delay.records import FINALS, MaturityRecords, ratio_of
 from prequential.engine.measures.registry import INDEX
 
 #: Measures whose records have the errors of shares of right predictions; either suffices.
 _GRADED = (INDEX["accuracy"], INDEX["error"])
-
-
-class Waiting(NamedTuple):
-    """Pending predictions in periods that aren't final."""
-
-    predictions: int
-    labels: float  # expected number of these that will get a label …
-    right: float  # … and that will be right
-    half: float | None  # half the width of the interval of `right`, given `labels`; None: no record
-
-    def as_message(self) -> dict[str, Any]:
-        """The field `waiting_expected` in a message's `coverage`."""
-        message = {"predictions": self.predictions, "labels": self.labels, "right": self.right}
-        if self.half is None:
-            return message
-        low, high = max(0.0, self.right - self.half), min(self.labels, self.right + self.half)
-        return message | {"interval": [low, high], "level": records.LEVEL}
 
 
 def together(parts: Sequence[Waiting]) -> Waiting:

@@ -13,6 +13,7 @@ from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.compiled.kernel import Ints
 from prequential.engine.delay import selection
 from prequential.engine.delay.accounts import Accounts
+from prequential.engine.delay.latest_estimates import LatestEstimates, Waiting
 from prequential.engine.details.notes import Notes
 from prequential.engine.estimators.residuals import DETAIL as RESIDUALS
 from prequential.engine.estimators.score_histogram import SCORES
@@ -24,7 +25,7 @@ from prequential.engine.output.coverage_texts import ClassNames, CoveredModels, 
 from prequential.engine.output.detail_texts import DetailedLine, DetailTexts
 from prequential.engine.output.estimates import Estimates, LineColumns, MessageSubject
 from prequential.engine.output.fields import TextPool
-from prequential.engine.output.pending_estimates import Waiting, all_waiting
+from prequential.engine.output.pending_estimates import all_waiting
 from prequential.engine.output.stream_columns import StreamColumns
 from prequential.engine.output.texts import Writer, vocabulary
 from prequential.engine.output.unwritten import (
@@ -66,13 +67,14 @@ class Reporter:
     """Makes the messages about a catalog's streams and entities."""
 
     def __init__(
-        self, catalog: Catalog, accounts: Accounts, notes: Notes, cluster_of: Callable[[int], int]
-    ) -> None:
+        self, catalog: Catalog, accounts: Accounts, notes: Notes, cluster_of: Callable[[int], int],
+        latest: LatestEstimates | None = None,
+    ) -> None:  # fmt: skip
+        """`latest` has the estimates of pending predictions; messages with `coverage` need it."""
         self._catalog, self._accounts, self._notes = catalog, accounts, notes
         #: The values of estimators in its messages.
         self.of_estimators = Estimates(catalog)
-        #: By model: the latest estimates of its pending predictions.
-        self.waiting: dict[int, Waiting] = {}
+        self._latest = latest or LatestEstimates()
         self._writer = writer = Writer(METRICS, vocabulary(NAMES, REASONS))
         # Without a reference to the reporter, which would then have one to itself.
         self._streams = StreamColumns(
@@ -85,7 +87,6 @@ class Reporter:
     def forget(self, row: int) -> None:
         """Drop the data about an entity's messages."""
         self.of_estimators.forget(row)
-        self.waiting.pop(row, None)
 
     # ---- metrics
 
@@ -261,10 +262,8 @@ class Reporter:
         catalog = self._catalog
         clocks = self.clocks_of(models)
         codes = catalog.columns.entities.stream[models].astype(np.int64)
-        waiting = [
-            None if estimate is None else estimate.as_message()
-            for estimate in self.of_waiting(models, clocks)
-        ]
+        latest = self._latest.waiting
+        waiting = [latest[row].as_message() if row in latest else None for row in models.tolist()]
         settings = self._streams.settings
         by_segment: list[dict[str, float] | None] = [None] * len(models)
         for index in np.flatnonzero(settings.segments[codes]).tolist():
@@ -273,14 +272,8 @@ class Reporter:
         return coverage_texts(catalog, self._accounts, self._class_names, covered_models)
 
     def of_waiting(self, models: Ints, clocks: Ints) -> list[Waiting | None]:
-        """Estimates of models' pending predictions, (m,); they are kept as the latest ones."""
-        waitings = all_waiting(self._accounts.expected, models, clocks)
-        for model, waiting in zip(models.tolist(), waitings):
-            if waiting is None:
-                self.waiting.pop(model, None)
-            else:
-                self.waiting[model] = waiting
-        return waitings
+        """Present estimates of models' pending predictions, (m,)."""
+        return all_waiting(self._accounts.expected, models, clocks)
 
     def covered(self, rows: Sequence[int]) -> tuple[Ints, Ints]:
         """The first of these entities for each model whose messages have `coverage`.

@@ -35,7 +35,7 @@ from prequential.engine.estimators.naming import CORRECTED_SUFFIX
 from prequential.engine.snapshot import pending_rows, saving
 from prequential.engine.snapshot.pending_rows import SegmentMoves, freed_segment_rows
 from prequential.engine.snapshot.restored import Begun, Restored, compared
-from prequential.engine.snapshot.snapshot import read
+from prequential.engine.snapshot.snapshot import objective_of, read
 from prequential.engine.state import ShardState
 from prequential.engine.tables import streams as kinds
 from prequential.engine.tables.logs import REMEMBERED
@@ -137,6 +137,9 @@ class _Restoring:
         state.timeline = grown(state.timeline, code + 1)
         for name, column in state.timeline._asdict().items():
             column[code] = arrays[f"streams.timeline.{name}"][code]
+        state.newest_labels = grown(state.newest_labels, code + 1)
+        if "streams.newest_label" in arrays:  # snapshots of format 18 lack it
+            state.newest_labels[code] = arrays["streams.newest_label"][code]
         old, new = int(arrays["streams.classes"][code]), int(registry.streams.classes[code])
         count = len(saved["classes"])
         for name in CLASS_STATE:
@@ -202,6 +205,9 @@ class _Restoring:
         for name in ENTITY_STATE:
             if f"entities.{name}" in self._arrays:  # snapshots of earlier versions lack `newest_change`
                 getattr(catalog.registry.entities, name)[rows] = self._arrays[f"entities.{name}"][rows]
+        self._state.newest_predictions = grown(self._state.newest_predictions, len(catalog.entities))
+        if "entities.newest_prediction" in self._arrays:  # snapshots of format 18 lack it
+            self._state.newest_predictions[rows] = self._arrays["entities.newest_prediction"][rows]
         for entity in filter(None, catalog.entities):
             if self._rows.get(tuple(entity[1:])) == entity.row:
                 self._attach(entity, catalog.streams[entity.stream])
@@ -457,7 +463,7 @@ class _Restoring:
         """Enter pending predictions in new periods; periods of another width or calendar start again."""
         accounts, catalog = self._state.accounts, self._catalog
         begun: list[int] = []
-        self._expected()
+        self._latest_estimates(self._expected())
         for stream, saved in zip(catalog.streams, self._saved):
             left_out = [part for part in (*PARTS, *CLASS_PARTS) if part.setting in self._changed(stream)]
             if left_out:
@@ -481,9 +487,12 @@ class _Restoring:
         fits = row < len(former) and former[row] == self._state.accounts.periods.models.calendar[row]
         return bool(saved["period"] == stream.config.period and fits)
 
-    def _expected(self) -> None:
-        """If counters don't fit, start estimated periods from scratch, with the first whole period."""
-        catalog, models = self._catalog, self._state.accounts.expected.models
+    def _expected(self) -> set[int]:
+        """If counters don't fit, start estimated periods from scratch, with the first whole period.
+
+        Returns the models (rows) whose estimates go on.
+        """
+        catalog, models, going_on = self._catalog, self._state.accounts.expected.models, set[int]()
         fields = "width", *expected.FIXED
         before = {name: self._arrays.get(f"expected|models.{name}", ()) for name in fields}
         for stream, saved in zip(catalog.streams, self._saved):
@@ -498,6 +507,7 @@ class _Restoring:
                     for field, former in before.items()
                 )
                 if all(fitting):
+                    going_on.add(row)
                     continue
                 clock = int(catalog.registry.streams.clock[stream.code])
                 calendars = self._state.accounts.expected.calendars
@@ -507,6 +517,20 @@ class _Restoring:
                     beginning = "from the next period on"
                     self._missing.append(Begun(f"{stream.name}/{name}", "expected", beginning))
                     self._note_empty(row, "expected")
+        return going_on
+
+    def _latest_estimates(self, models: set[int]) -> None:
+        """Restore what was reported last of these models (rows), as far as it is reported still."""
+        latest, catalog = self._state.latest_estimates, self._catalog
+        latest.restore(self._head, models)
+        for row in models:
+            stream = catalog.streams[catalog.entity(row).stream]
+            if row in latest.newest:
+                same_objective = self._saved[stream.code]["objective"] == objective_of(stream.config)
+                estimates = latest.newest[row].limited_to(stream.config.measures, with_miss=same_objective)
+                latest.newest[row] = estimates
+            if not stream.config.coverage:
+                latest.waiting.pop(row, None)
 
 
 def _owner_of(entity: Entity, stream: Stream) -> int:

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from prequential.configuration.settings.model import Config
-from prequential.configuration.settings.streams import REFUSED_BY, SUMMED_BY
+from prequential.configuration.settings.streams import REFUSED_BY, SUMMED_BY, StreamConfig
 from prequential.engine.compiled import ids
 from prequential.engine.compiled.kernel import Ints, tables_of, with_tables
 from prequential.engine.delay import latency
@@ -188,6 +188,7 @@ def _head(state: ShardState) -> dict[str, Any]:
                 "slots": stream.config.segments_per_key + 1, "ages": list(stream.ages), "bins": stream.bins,
                 "period": stream.config.period, "period_zone": stream.config.period_zone,
                 "order": stream.config.dependence_order,
+                "objective": objective_of(stream.config),
                 "correction": stream.config.temporal_correction, "details": list(stream.config.details),
                 **{name: getattr(stream.config, name) for name in SETTINGS},
             }
@@ -216,13 +217,23 @@ def _head(state: ShardState) -> dict[str, Any]:
             for plan in catalog.plans
         ],
         **state.notes.head(),
+        **state.latest_estimates.head(),
         **saving.head_of_pairs(state.pairing),
         **saving.head_of_incidents(state.incidents),
     }  # fmt: skip
 
 
+def objective_of(config: StreamConfig) -> list[Any] | None:
+    """Bounds by measure, and the tolerance: they decide the risks to miss an objective; None without one."""
+    objective = config.objective
+    return None if objective is None else [dict(objective.bounds), objective.tolerance]
+
+
 #: Parts of a snapshot's head whose entries begin with the row of what is evaluated.
-_BY_ENTITY = ("labels", "reported", "worse", "started_empty", "pairs")
+_BY_ENTITY = (
+    "labels", "reported", "worse", "started_empty", "pairs", "newest_estimates", "expected_signals",
+    "waiting_expected",
+)  # fmt: skip
 
 
 def split(parts: Iterator[Any], keep: Callable[[str], bool], *, moved: bool) -> Iterator[object]:

@@ -481,9 +481,9 @@ def _expected(shard: Shard, stream: Stream) -> Iterator[ExpectedSummary]:
             None
             if newest is None
             else expected_period(
-                newest.state.start,
-                newest.state.end,
-                newest.state.labelled_share,
+                newest.start,
+                newest.end,
+                newest.labelled_share,
                 newest.labelled_so_far,
                 newest.measures,
             )

@@ -115,6 +115,7 @@ class Checkpoint:
         """Continue from what the shard's previous worker has committed."""
         if recovered.manifest is not None:
             self.generation = recovered.manifest.generation
+            self._statistics.snapshot_bytes = recovered.manifest.size
             self._kept = recovered.manifest.vector
         self._journal_number = recovered.journal_number
         self._journal_offset = self._publisher.journal_offset = recovered.journal_offset

@@ -92,10 +92,10 @@ class Exporter:
         catalog = shard.catalog
         for stream in map(catalog.streams.__getitem__, streams):
             label_text = labels(stream=stream.name, partition=catalog.partition)
-            if came := _at(shard.newest_labels, stream.code):
+            if came := _at(shard.state.newest_labels, stream.code):
                 families["newest_label_timestamp_seconds"].add(label_text, came / 1000)
             for model, row in stream.models.items():
-                if came := _at(shard.newest_predictions, row):
+                if came := _at(shard.state.newest_predictions, row):
                     of_model = f"{label_text},{labels(model=model)}"
                     families["newest_prediction_timestamp_seconds"].add(of_model, came / 1000)
 

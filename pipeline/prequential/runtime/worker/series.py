@@ -140,8 +140,8 @@ EXPECTED_FAMILIES = (
 
 def add_expectations(families: dict[str, Family], shard: Shard, streams: Iterable[int]) -> None:
     """Add the samples of the models of these streams."""
-    catalog, expectations, waiting = shard.catalog, shard.schedule.expectations, shard.reporter.waiting
-    newest, signals = expectations.newest, expectations.signals
+    catalog, latest = shard.catalog, shard.state.latest_estimates
+    newest, signals, waiting = latest.newest, latest.signals, latest.waiting
     for stream in map(catalog.streams.__getitem__, streams):
         for model, row in stream.models.items():
             if row not in newest and row not in waiting:

@@ -26,8 +26,8 @@ from prequential.topics.errors import WorkError
 from prequential.topics.foreign_json import FAILURES
 
 #: Format of the snapshots that this version writes, and those that it reads.
-FORMAT = 18
-READABLE = (FORMAT,)
+FORMAT = 19
+READABLE = (18, FORMAT)
 
 #: Most bytes of a chunk: Kafka's default limit of a message is 1 MiB.
 CHUNK_BYTES = 900_000
