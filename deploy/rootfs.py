@@ -35,6 +35,10 @@ _TAKEN = (
 _PASSWD = "root:x:0:0:root:/:\nprequential:x:10001:10001::/tmp:\n"
 _GROUP = "root:x:0:\nprequential:x:10001:\n"
 
+#: Folders that every user may write to: scratch space, and where a volume of the archive goes. Docker gives a new
+#: volume the rights of the folder that it takes the place of.
+_WRITABLE = ("tmp", "var/lib/prequential/archive")
+
 _ELF = b"\x7fELF"
 
 
@@ -54,8 +58,9 @@ def main(root: Path) -> None:
     (root / "etc" / "passwd").write_text(_PASSWD, encoding="utf-8")
     (root / "etc" / "group").write_text(_GROUP, encoding="utf-8")
     (root / "etc" / "prequential").mkdir()
-    (root / "tmp").mkdir(mode=0o1777)
-    (root / "tmp").chmod(0o1777)
+    for path in _WRITABLE:
+        (root / path).mkdir(parents=True)
+        (root / path).chmod(0o1777)
 
 
 def _copy(path: Path, root: Path, ignore: Callable[[str, list[str]], set[str]] | None = None) -> None:

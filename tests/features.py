@@ -168,7 +168,7 @@ FEATURES = (
     ),
     Feature(
         "archive of messages", "reports on months and years, deletion of a person's records",
-        "do/archive-history.md", ("archive", "cli/archive.py"),
+        "do/archive-history.md", ("archive", "cli/archive.py", "runtime/archiving"),
     ),
     Feature(
         "corrections and waiting records in a model server", "Python model servers with serial labels",

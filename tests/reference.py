@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from prequential.archive.following import ArchiverStatus
+from prequential.archive.writing import Written
 from prequential.cli.common import add_kafka_options, add_process_options, add_source_options
 from prequential.cli.main import _COMMANDS, add_command
 from prequential.configfile.reading import keys
@@ -52,6 +54,7 @@ from prequential.engine.measures.declaration import (
     Measure,
 )
 from prequential.engine.measures.registry import MEASURES
+from prequential.runtime.archiving.app import exposition as archived
 from prequential.runtime.ingest.reading import SourceCounts
 from prequential.runtime.ingest.reading import exposition as ingested
 from prequential.runtime.notifying.app import exposition as notified
@@ -383,6 +386,8 @@ def series(program: str) -> str:
         text = ingested("", ["topic"], SourceCounts(), {}, {})
     elif program == "otlp":
         text = own_exposition("", [], 0)
+    elif program == "archive":
+        text = archived("", ["topic"], ArchiverStatus(Written({}, {}), {}, None, ()), 60.0, 0)
     else:
         text = notified("", {}, None, 0, 0.0)
     found = dict(re.findall(r"# HELP prequential_(\S+) (.*)", text))
@@ -455,7 +460,7 @@ LABELS = {
     ),
     **dict.fromkeys(
         ("records_total", "lag_records", "dead_letters_total", "quarantined_records_total",
-         "lost_records_total", "misplaced_records_total", "ingest_lag"), _PLACE,
+         "lost_records_total", "misplaced_records_total", "ingest_lag", "archive_lag"), _PLACE,
     ),
     "open_transaction_seconds": _PLACE,
     "snapshot_bytes": "partition", "shards": "state", "shard_halted": "partition",
@@ -463,7 +468,10 @@ LABELS = {
     **{f"ingest_{name}_total": "topic" for name in
        ("records", "dead_letters", "unlabelled", "lost")},
     "ingest_passed_over_total": "topic, reason",
-    "ingest_messages_total": "topic, input", "ingest_build_info": "version", "notify_build_info": "version",
+    "ingest_messages_total": "topic, input",
+    **{f"{program}_build_info": "version" for program in ("ingest", "notify", "archive")},
+    **{f"archive_{name}": "topic" for name in
+       ("messages_total", "doubles_total", "lost_total", "newest_loss_timestamp_seconds")},
     "otlp_failures_total": "signal",
 }  # fmt: skip
 

@@ -9,8 +9,8 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow.parquet as pq
-from confluent_kafka import Producer
-from prequential.topics.clients import KafkaConfig
+from confluent_kafka import Producer, TopicPartition
+from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.encoding import encode, identity
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
 
@@ -74,6 +74,13 @@ def publish(kafka: KafkaConfig, topic: str, values: Iterable[bytes], *, abort: b
         producer.abort_transaction(60)
     else:
         producer.commit_transaction(60)
+
+
+def delete(cluster: KafkaConfig, ends: dict[int, int]) -> None:
+    """Delete the records of partitions of the metrics up to these offsets, as retention does."""
+    admin, topic = connect(cluster), cluster.topic("metrics")
+    for future in admin.delete_records([TopicPartition(topic, *place) for place in ends.items()]).values():
+        future.result(60)
 
 
 def rows(archive: Path, topic: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -8,19 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-from archiving import alarm, comparison, ids, ids_of, incident, metrics, publish, rows
-from confluent_kafka import TopicPartition
+from archiving import alarm, comparison, delete, ids, ids_of, incident, metrics, publish, rows
 from prequential.archive.reading import open_archive
-from prequential.topics.clients import KafkaConfig, connect
+from prequential.topics.clients import KafkaConfig
 
 from tests.worker.processes import eventually, prequential, started, write_config
-
-
-def delete(cluster: KafkaConfig, ends: dict[int, int]) -> None:
-    """Delete the records of partitions of the metrics up to these offsets, as retention does."""
-    admin, topic = connect(cluster), cluster.topic("metrics")
-    for future in admin.delete_records([TopicPartition(topic, *place) for place in ends.items()]).values():
-        future.result(60)
 
 
 def archived(config: Path, *options: str, to: str = "archive") -> str:

@@ -52,6 +52,7 @@ _OPERATIONS = {
     "dashboard": {
         role: [*needed, "Write"] if role == "marks" else [*needed] for role, needed in READER.items()
     },
+    "archive": {role: [*needed] for role, needed in READER.items()},
 }
 
 _HEAD = "# Made by `make manifests` of {source}: change it there.\n"

@@ -6,6 +6,7 @@ Where helm is installed, or the variable HELM says where it is, these files are 
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -19,19 +20,26 @@ import pytest
 import yaml
 from crds import SCHEMAS
 from manifests import CASES, CHART, HELM, NEWEST, OLDEST, helm, parts, render, rendered, without_rules
+from prequential.cli import archive
 from prequential.cli.dashboard import PORT as PAGE_PORT
 from prequential.cli.main import main
-from prequential.configfile.reading.reader import load_config
+from prequential.configfile.reading.reader import SECTIONS, load_config
 from prequential.configuration.settings.model import Config
 from prequential.topics.specs import topic_specs
-from prequential.web.http import INGEST_PORT, NOTIFY_PORT, WORKER_PORT
+from prequential.web.http import ARCHIVE_PORT, INGEST_PORT, NOTIFY_PORT, WORKER_PORT
 
 Documents = list[dict[str, Any]]
 
 VALUES = CHART / "values.yaml"
 
 #: Components with pods of their own that go on, and where they serve.
-SERVERS = {"worker": WORKER_PORT, "ingest": INGEST_PORT, "dashboard": PAGE_PORT, "notify": NOTIFY_PORT}
+SERVERS = {
+    "worker": WORKER_PORT, "ingest": INGEST_PORT, "dashboard": PAGE_PORT, "notify": NOTIFY_PORT,
+    "archive": ARCHIVE_PORT,
+}  # fmt: skip
+
+#: Those of them that Prometheus reads.
+SCRAPED = SERVERS.keys() - {"dashboard"}
 
 needs_helm = pytest.mark.skipif(
     helm() is None,
@@ -169,7 +177,7 @@ def test_pods_are_restricted(documents: Documents) -> None:
         assert spec["serviceAccountName"] == account["metadata"]["name"]
         assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys()
         kinds = {next(key for key in volume if key != "name") for volume in spec["volumes"]}
-        assert kinds <= {"configMap", "emptyDir", "secret", "projected"}
+        assert kinds <= {"configMap", "emptyDir", "secret", "projected", "persistentVolumeClaim"}
         one = container(template)
         assert one["securityContext"] == {
             "allowPrivilegeEscalation": False,
@@ -233,7 +241,7 @@ def test_selectors_meet_their_component_and_nothing_else(documents: Documents) -
 def test_only_what_is_named_gets_in_and_out(documents: Documents) -> None:
     whole, *others = sorted(of(documents, "NetworkPolicy"), key=lambda one: len(one["metadata"]["name"]))
     served = {port["port"] for rule in whole["spec"]["ingress"] for port in rule["ports"]}
-    assert served == {SERVERS[name] for name in pods(documents) if name in ("worker", "ingest", "notify")}
+    assert served == {SERVERS[name] for name in SCRAPED & pods(documents).keys()}
     dns, kafka = whole["spec"]["egress"][:2]
     assert {(port["protocol"], port["port"]) for port in dns["ports"]} == {("UDP", 53), ("TCP", 53)}
     assert kafka["ports"] == [{"protocol": "TCP", "port": 9093}]
@@ -242,9 +250,10 @@ def test_only_what_is_named_gets_in_and_out(documents: Documents) -> None:
         assert {":" in block for block in blocks} == {False, True}
     else:
         assert kafka["to"][0]["podSelector"]["matchLabels"]["strimzi.io/kind"] == "Kafka"
-    assert {component(one) for one in others} == pods(documents).keys() & {"dashboard", "notify"}
+    stores = {"archive"} if _archived_to(documents).startswith("s3://") else set()
+    assert {component(one) for one in others} == pods(documents).keys() & {"dashboard", "notify", *stores}
     for one in others:
-        if component(one) == "notify":  # to the webhook, and nothing gets in by it
+        if component(one) != "dashboard":  # to the webhook or the object store, and nothing gets in by it
             [rule] = one["spec"]["egress"]
             assert one["spec"]["policyTypes"] == ["Egress"]
             assert rule["ports"] == [{"protocol": "TCP", "port": 443}]
@@ -257,7 +266,7 @@ def test_the_number_of_partitions_stands_in_one_place(documents: Documents, tmp_
 
 
 def test_scaling_asks_for_what_the_workers_scrape_has(documents: Documents) -> None:
-    workers = only(documents, "StatefulSet")
+    [workers] = [one for one in of(documents, "StatefulSet") if component(one) == "worker"]
     scaled = of(documents, "ScaledObject")
     assert ("replicas" in workers["spec"]) == (not scaled)  # it is KEDA's: a rollout mustn't set it back
     for one in scaled:
@@ -270,7 +279,7 @@ def test_scaling_asks_for_what_the_workers_scrape_has(documents: Documents) -> N
 
 def test_monitoring_is_what_the_operator_selects(documents: Documents) -> None:
     monitors = of(documents, "PodMonitor")
-    scraped = {"worker", "ingest", "notify"} & set(pods(documents))
+    scraped = SCRAPED & set(pods(documents))
     assert {component(one) for one in monitors} in (set(), scraped)
     for monitor in monitors:
         assert monitor["metadata"]["labels"]["release"] == "kube-prometheus-stack"
@@ -361,6 +370,13 @@ def test_each_may_do_what_it_does_and_nothing_else(documents: Documents, tmp_pat
             ("group", config.notify_group, "literal"): {"Read", "Describe"},
             ("group", "prequential-watch", "literal"): {"Describe"},
         },
+        "archive": {
+            **{
+                ("topic", name, "literal"): {"Read", "Describe"}
+                for name in (_topics_archived(documents, prefix) or topics["output"] | topics["marks"])
+            },
+            ("group", "prequential-archive", "literal"): {"Describe"},
+        },
     }  # fmt: skip
     users = of(documents, "KafkaUser")
     assert {component(one) for one in users} == pods(documents).keys() - {"grow"}
@@ -379,6 +395,59 @@ def test_each_may_do_what_it_does_and_nothing_else(documents: Documents, tmp_pat
         assert secrets[1] == user["metadata"]["name"]
         name = next(entry for entry in container(template)["env"] if entry["name"] == "KAFKA_USERNAME")
         assert name["value"] == user["metadata"]["name"]
+
+
+# ---- the archive
+
+
+def _archived_to(documents: Documents) -> str:
+    """The address or folder of the archive; empty without an archiver."""
+    if "archive" not in pods(documents):
+        return ""
+    words = container(pods(documents)["archive"])["args"]
+    return str(words[words.index("--to") + 1])
+
+
+def _topics_archived(documents: Documents, prefix: str) -> set[str]:
+    """The topics that the archiver is to read; none: the program's default."""
+    if "archive" not in pods(documents):
+        return set()
+    _, _, named = " ".join(container(pods(documents)["archive"])["args"]).partition(" --topics ")
+    return {f"{prefix}{name}" for name in named.split()}
+
+
+def test_an_archive_has_one_writer_and_outlives_the_release(tmp_path: Path) -> None:
+    documents = read(rendered(next(path for path in CASES if path.stem == "everything")))
+    [owner] = [one for one in of(documents, "StatefulSet") if component(one) == "archive"]
+    assert owner["spec"]["replicas"] == 1
+    [claim] = of(documents, "PersistentVolumeClaim")
+    assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert claim["spec"]["storageClassName"] == "fast"
+    assert claim["spec"]["resources"] == {"requests": {"storage": "50Gi"}}
+    template = owner["spec"]["template"]
+    [volume] = [one for one in template["spec"]["volumes"] if "persistentVolumeClaim" in one]
+    assert volume["persistentVolumeClaim"] == {"claimName": claim["metadata"]["name"]}
+    [mount] = [one for one in container(template)["volumeMounts"] if one["name"] == volume["name"]]
+    assert _archived_to(documents) == mount["mountPath"]
+    assert "readOnly" not in mount
+    for name, other in pods(documents).items():
+        if name != "archive":
+            assert all("persistentVolumeClaim" not in one for one in other["spec"]["volumes"])
+
+
+def test_the_program_takes_the_archiver_s_arguments(documents: Documents) -> None:
+    if "archive" not in pods(documents):
+        pytest.skip("these values have no archiver")
+    words = container(pods(documents)["archive"])["args"]
+    parser = argparse.ArgumentParser()
+    archive.add_parser(parser.add_subparsers())
+    parsed = parser.parse_args(words)
+    assert (parsed.once, parsed.http) == (False, f"0.0.0.0:{ARCHIVE_PORT}")
+    specs = topic_specs(Config().kafka, disparity=True)
+    topics = {spec.name for spec in specs if spec.role in ("output", "marks")}
+    assert set(parsed.topics) <= topics | {"dead-letters"}
+    known = schema()["properties"]["archive"]["properties"]["topics"]["items"]["enum"]
+    assert set(known) == topics | {"dead-letters"}
 
 
 # ---- the webhook
@@ -450,6 +519,10 @@ def test_values_are_known(path: Path) -> None:
     validate(yaml.safe_load(path.read_text(encoding="utf-8")), schema())
 
 
+def test_the_schema_takes_each_section_of_the_configuration() -> None:
+    assert schema()["properties"]["config"]["properties"].keys() == set(SECTIONS)
+
+
 def test_each_value_has_its_line_in_the_schema() -> None:
     def names(value: Any, properties: dict[str, Any], at: str) -> None:
         for key, child in value.items():
@@ -502,6 +575,9 @@ def test_helm_finds_nothing_wrong() -> None:
         (["--set", "ingest.enabled=true"], "ingest.enabled: expected topics and what their records become"),
         (["--set", "dashboard.enabled=true"], "dashboard.enabled: expected token.secret"),
         (["--set", "notify.enabled=true"], "notify.enabled: expected notify.webhook.secret"),
+        (["--set", "archive.enabled=true,archive.to=/srv"], 'archive.to is "/srv": expected the address of'),
+        (["--set", "archive.enabled=true,archive.to=s3://k:s@b"], "archive.to has credentials: expected"),
+        (["--set", "archive.topics={journal}"], "archive.topics"),
         (["--set", "config.notify.url=https://h"], "config.notify.url: the chart sets it"),
         (["--set", "config.kafka.partitions=8"], "config.kafka: expected these settings under the chart"),
         (["--set", "config.http.token=open-sesame"], "config.http.token: the chart sets"),

@@ -6,6 +6,7 @@ package check-jsonschema brings) and, where Docker's compose command is there, b
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import re
@@ -20,10 +21,12 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 from dashboard import DEPLOY, load
+from prequential.cli import archive
 from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.demo import feeder
 from prequential.demo.stream import HORIZON, STREAM
+from prequential.web.http import ARCHIVE_PORT
 
 ROOT = DEPLOY.parent
 COMPOSE = ROOT / "docker-compose.yml"
@@ -122,7 +125,7 @@ def test_no_service_is_privileged_or_open_to_the_network(services: dict[str, Any
         assert not any(SECRET.search(key + value) for key, value in _variables(service)), name
 
 
-@pytest.mark.parametrize("name", ["topics", "worker", "feeder"])
+@pytest.mark.parametrize("name", ["topics", "worker", "archive", "feeder"])
 def test_our_containers_have_no_rights(services: dict[str, Any], name: str) -> None:
     service = services[name]
     assert service["user"] == _last("USER") == "10001:10001"
@@ -138,7 +141,7 @@ def test_start_order(services: dict[str, Any]) -> None:
     healthy = {"condition": "service_healthy"}
     assert services["topics"]["depends_on"] == {"kafka": healthy}
     assert services["topics"]["command"][:2] == ["topics", "create"]
-    for name in ("worker", "feeder"):
+    for name in ("worker", "archive", "feeder"):
         assert services[name]["depends_on"] == {
             "kafka": healthy,
             "topics": {"condition": "service_completed_successfully"},
@@ -164,7 +167,7 @@ def test_feeders_stream_is_configured_for_it() -> None:
 def test_mounted_files_exist_and_are_read_only(services: dict[str, Any]) -> None:
     mounts = [mount for service in services.values() for mount in service.get("volumes", ())]
     from_here = [mount for mount in mounts if mount.startswith(".")]
-    assert len(from_here) == 9
+    assert len(from_here) == 10
     for mount in from_here:
         source, _, mode = mount.split(":")
         assert (ROOT / source).exists(), mount
@@ -190,9 +193,26 @@ def test_addresses_and_paths_agree(services: dict[str, Any]) -> None:
         assert f"./deploy/prequential.yaml:{path}:ro" in services[name]["volumes"]
 
     prometheus = read(DEPLOY / "prometheus" / "prometheus.yml")
-    [discovery] = prometheus["scrape_configs"][0]["dns_sd_configs"]
-    assert discovery["names"] == ["worker"]
-    assert discovery["port"] == http["port"]
+    workers, archivers = prometheus["scrape_configs"][0]["dns_sd_configs"]
+    assert (workers["names"], workers["port"]) == (["worker"], http["port"])
+    assert (archivers["names"], archivers["port"]) == (["archive"], ARCHIVE_PORT)
+
+
+def test_the_archiver_is_asked_for_and_writes_into_its_volume(services: dict[str, Any]) -> None:
+    service = services["archive"]
+    assert service["profiles"] == ["archive"]
+    assert [name for name, other in services.items() if "profiles" in other] == ["archive"]
+    parser = argparse.ArgumentParser()
+    archive.add_parser(parser.add_subparsers())
+    parsed = parser.parse_args(service["command"])
+    assert (parsed.http, parsed.once) == (f"0.0.0.0:{ARCHIVE_PORT}", False)
+    assert service["expose"] == [str(ARCHIVE_PORT)]
+    assert f"http://127.0.0.1:{ARCHIVE_PORT}/ready" in service["healthcheck"]["test"][-1]
+    configuration, volume = service["volumes"]
+    assert configuration == f"./deploy/prequential.yaml:{parsed.config}:ro"
+    assert volume == f"archive-data:{parsed.to}"
+    # The image's folder has the rights that a new volume takes over.
+    assert parsed.to.removeprefix("/") in (DEPLOY / "rootfs.py").read_text(encoding="utf-8")
 
 
 def test_alertmanager_is_told_and_tells_somebody_of_every_severity(services: dict[str, Any]) -> None:
@@ -214,7 +234,9 @@ def test_alertmanager_is_told_and_tells_somebody_of_every_severity(services: dic
         for rule in group["rules"]
         if "alert" in rule
     ]
-    by_program = '{{ if eq $labels.program "worker" }}ticket{{ else }}page{{ end }}'
+    [by_program] = {
+        rule["labels"]["severity"] for rule in rules if rule["alert"] == "PrequentialProcessDown"
+    }  # fmt: skip
     assert {rule["labels"]["severity"] for rule in rules} == {"page", "ticket", by_program}
     assert [one["matchers"] for one in route["routes"]] == [['severity = "page"']]
     matchers = [

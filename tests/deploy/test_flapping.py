@@ -28,7 +28,10 @@ _ABOUT_PROCESSES = {
     rule["alert"]
     for group in _GROUPS
     if group["name"]
-    in ("prequential-processes", "prequential-workers", "prequential-ingest", "prequential-notify")
+    in (
+        "prequential-processes", "prequential-workers", "prequential-ingest", "prequential-notify",
+        "prequential-archive",
+    )
     for rule in group["rules"]
 }
 

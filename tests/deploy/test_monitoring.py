@@ -14,6 +14,8 @@ import pytest
 import yaml
 from dashboard import DEPLOY, dashboard_queries, expand, load, panels
 from manifests import RULES
+from prequential.archive.following import ArchiverStatus
+from prequential.archive.writing import Gap, Written
 from prequential.configfile.reading.reader import load_config
 from prequential.configuration.settings.http_server import HttpConfig
 from prequential.configuration.settings.model import Config
@@ -21,6 +23,7 @@ from prequential.configuration.settings.parsing import NO_CLUSTERS
 from prequential.configuration.settings.streams import DEFAULT_MEASURES, Objective, StreamConfig
 from prequential.engine import warmup
 from prequential.engine.shard import Shard
+from prequential.runtime.archiving.app import exposition as archived
 from prequential.runtime.notifying.app import Sending, exposition
 from prequential.runtime.worker.exporter import Exporter
 from prequential.runtime.worker.open_transactions import OpenTransaction
@@ -139,6 +142,14 @@ OWN: dict[str, tuple[str, ...]] = {
     "prequential_notify_sent_total": (),
     "prequential_notify_trying_seconds": (),
     "prequential_notify_unreadable_total": (),
+    # Of `archive`.
+    "prequential_archive_build_info": ("version",),
+    "prequential_archive_interval_seconds": (),
+    "prequential_archive_lag": ("topic", "partition"),
+    "prequential_archive_lost_total": ("topic",),
+    "prequential_archive_messages_total": ("topic",),
+    "prequential_archive_newest_loss_timestamp_seconds": ("topic",),
+    "prequential_archive_oldest_unwritten_seconds": (),
     "ALERTS": ("alertname", "alertstate"),
     # Of periods, when enough of them are final (`tests/engine/test_expected_messages.py`).
     "prequential_expected_miss": (*_MODEL, "measure"),
@@ -256,7 +267,7 @@ def test_an_incidents_alert_leads_to_its_page() -> None:
 
 def test_alerts_about_processes_end_with_their_cause() -> None:
     groups = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text(encoding="utf-8"))["groups"]
-    about = {f"prequential-{one}" for one in ("processes", "workers", "ingest", "notify")}
+    about = {f"prequential-{one}" for one in ("processes", "workers", "ingest", "notify", "archive")}
     rules = [rule for group in groups if group["name"] in about for rule in group["rules"]]
     assert len(rules) >= 20
     assert [rule["alert"] for rule in rules if "keep_firing_for" in rule] == []
@@ -371,6 +382,33 @@ def test_the_metrics_asked_for_are_those_of_notify() -> None:
         "build_info": 1,
     }  # fmt: skip
     assert 'trying_seconds{group="blue"} 0' in exposition("blue", {}, None, 0, 220.0)
+
+
+def test_the_metrics_asked_for_are_those_of_archive() -> None:
+    removed = [Gap("metrics", 2, 11, 15, 50_000), Gap("incidents", 0, 0, 99, 60_000)]
+    written = Written({"metrics": 40, "unreadable": 2}, {"metrics": 3})
+    status = ArchiverStatus(written, {("metrics", 10): 7, ("metrics", 2): 1}, 100_000, tuple(removed))
+    text = archived("blue", ["metrics", "incidents"], status, 60.0, 160_500)
+    found = {
+        f"{family.name}_total" if family.type == "counter" else family.name: {
+            ",".join(value for name, value in sample.labels.items() if name != "group"): sample.value
+            for sample in family.samples
+        }
+        for family in text_string_to_metric_families(text)
+    }
+    assert {name for name in OWN if name.startswith("prequential_archive_")} < found.keys()
+    values = {name.removeprefix("prequential_archive_"): samples for name, samples in found.items()}
+    version = values.pop("build_info")
+    assert list(version.values()) == [1]
+    assert values == {
+        "messages_total": {"metrics": 40, "incidents": 0}, "doubles_total": {"metrics": 3, "incidents": 0},
+        # What was removed before the archive began is no loss of its.
+        "unreadable_total": {"": 2}, "lost_total": {"metrics": 5, "incidents": 0},
+        "newest_loss_timestamp_seconds": {"metrics": 50}, "lag": {"metrics,2": 1, "metrics,10": 7},
+        "oldest_unwritten_seconds": {"": 60.5}, "interval_seconds": {"": 60},
+    }  # fmt: skip
+    empty = ArchiverStatus(Written({}, {}), {}, None, ())
+    assert 'oldest_unwritten_seconds{group="blue"} 0' in archived("blue", [], empty, 60.0, 0)
 
 
 def test_every_metric_is_shown_or_watched() -> None:

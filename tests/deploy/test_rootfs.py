@@ -46,7 +46,8 @@ def test_python_is_all_that_can_be_run(root: Path) -> None:
     assert [path.name for path in files if path.parent.name in ("bin", "sbin")] == [PYTHON.name]
     assert not [path for path in files if path.stat().st_mode & 0o6000]
     assert not list(root.rglob("pip")) + list(root.rglob("ensurepip"))
-    assert (root / "tmp").stat().st_mode & 0o7777 == 0o1777
+    for folder in ("tmp", "var/lib/prequential/archive"):
+        assert (root / folder).stat().st_mode & 0o7777 == 0o1777
 
 
 @pytest.mark.slow

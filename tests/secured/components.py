@@ -66,6 +66,10 @@ class Component(WorkerProcess):
         if "--host" in words:
             words[words.index("--host") + 1] = "127.0.0.1"
             return [*words, "--port", str(self.port)]
+        if "--to" in words:  # the volume, or an object store
+            words[words.index("--to") + 1] = str(self.folder / "archive")
+            words[words.index("--http") + 1] = self.address
+            return words
         return [*words, "--http", self.address]
 
     @property

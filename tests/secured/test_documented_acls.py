@@ -12,9 +12,18 @@ from tests.secured.documented import documented
 GROW = "`topics grow`"
 
 
-@pytest.mark.parametrize("name", ["worker", "ingest", "notify", "dashboard"])
+@pytest.mark.parametrize("name", ["worker", "ingest", "notify", "dashboard", "`archive`"])
 def test_the_chart_gives_a_user_what_the_docs_say(name: str) -> None:
-    assert documented(name) == set(chart.parts()[name].acls)
+    assert documented(name) == set(chart.parts()[name.strip("`")].acls)
+
+
+def test_an_archive_of_some_topics_takes_these_alone() -> None:
+    acls = set(chart.parts(chart.WIDE)["archive"].acls)
+    letters = {acl for acl in documented("`archive --topics dead-letters`") if acl.kind == "topic"}
+    assert letters < acls
+    assert acls - letters < documented("`archive`")
+    named = {acl.name for acl in acls if acl.kind == "topic"}
+    assert named == {"eu.metrics", "eu.incidents", "eu.dead-letters"}
 
 
 def test_a_stream_in_all_partitions_takes_what_the_docs_say() -> None:

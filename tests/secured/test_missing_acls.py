@@ -39,9 +39,9 @@ SOURCE = "scores.raw"
 #: Values with which the chart gives ACLs.
 VALUES = (chart.EVERYTHING, chart.WIDE)
 
-#: Groups that clients name, though they never join them, without which all works: a dry run's, and that of
-#: whoever reads what workers have said.
-UNNEEDED = ("eu.scores-ingest-dry-run", "prequential-watch")
+#: Groups that clients name, though they never join them, without which all works: a dry run's, that of
+#: whoever reads what workers have said, and the archiver's.
+UNNEEDED = ("eu.scores-ingest-dry-run", "prequential-watch", "prequential-archive")
 
 #: What the dashboard may read, and doesn't have to.
 UNREAD = ("dashboard", "eu.incident-marks")
@@ -123,6 +123,8 @@ def works(component: Component) -> bool:
         return sum(component.metrics()["prequential_transaction_seconds_count"].values()) > 0
     if name == "ingest":
         return sum(component.metrics()["prequential_ingest_records_total"].values()) > 0
+    if name == "archive":
+        return sum(component.metrics()["prequential_archive_messages_total"].values()) > 0
     return name == "notify" or '"elec2"' in component.get("/api/overview")[1]
 
 
@@ -180,7 +182,7 @@ def test_without_one_acl_it_says_which_one_and_ends_or_does_not_need_it(cluster:
             ends(component, lacks(component, acl))
 
 
-@pytest.mark.parametrize("name", ["worker", "ingest", "notify", "dashboard"])
+@pytest.mark.parametrize("name", few(["worker", "ingest", "notify", "dashboard", "archive"]))
 def test_without_any_acl_it_says_at_once_all_that_it_lacks_of_topics(cluster: Cluster, name: str) -> None:
     needed = [
         acl
@@ -201,6 +203,7 @@ REVOKED = {
     "ingest": (SOURCE, "eu.predictions", "eu.scores-ingest", "eu.scores-ingest-"),
     "notify": ("eu.incidents", "eu.scores-notify"),
     "dashboard": ("eu.metrics",),
+    "archive": ("eu.metrics",),
 }
 
 

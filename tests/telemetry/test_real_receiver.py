@@ -112,7 +112,7 @@ def test_a_worker_with_a_receiver_that_is_down_works_as_ever(cluster: KafkaConfi
         assert "Traceback" not in worker.log
 
 
-@pytest.mark.parametrize("command", ["ingest", "notify"])
+@pytest.mark.parametrize("command", ["ingest", "notify", "archive"])
 def test_the_other_processes_push_what_they_serve(command: str, cluster: KafkaConfig, tmp_path: Path) -> None:
     class Process(WorkerProcess):
         pass
@@ -124,9 +124,10 @@ def test_the_other_processes_push_what_they_serve(command: str, cluster: KafkaCo
         name = cluster.topic("scores")
         create_topics(connect(cluster), [NewTopic(name, 2, 1)])
         sections = {"ingest": {name: source}}
+    options = ("--to", str(tmp_path / "archive")) if command == "archive" else ()
     with push_server() as server:
         otlp = {"endpoint": server.address, "every": "1s"}
-        with Process(write_config(tmp_path, cluster, otlp=otlp, **sections)) as process:
+        with Process(write_config(tmp_path, cluster, otlp=otlp, **sections), *options) as process:
             eventually("it is ready", process.ready)
             eventually("the same as in a scrape", lambda: newest(server) == scraped(process), 60)
             assert (f"prequential_{command}_build_info") in {name for name, _ in newest(server)}

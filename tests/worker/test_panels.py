@@ -47,8 +47,10 @@ EMPTY = {
         (
             "65 Ingest: records A", "65 Ingest: records B", "66 Ingest: not used so far A",
             "66 Ingest: not used so far B", "66 Ingest: not used so far C",
+            "67 Archive: messages A", "67 Archive: messages B",
+            "68 Archive: age of the oldest missing message A",
         ),
-        "no `prequential ingest` runs here",
+        "neither `prequential ingest` nor `prequential archive` runs here",
     ),
 }  # fmt: skip
 

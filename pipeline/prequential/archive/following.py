@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from prequential.archive.columns import ConsumedRecord, row_of
-from prequential.archive.writing import ArchiveWriter, Written
+from prequential.archive.writing import ArchiveWriter, Gap, Written
 from prequential.topics import admin, clients, permissions, reading, specs
 from prequential.topics.errors import WorkError
 from prequential.topics.wall_clock import now_ms
@@ -28,6 +28,32 @@ _SILENCE_SECONDS = 30.0
 
 #: Topics that clusters may lack: of earlier versions, or without the setting that needs them.
 _OPTIONAL = (specs.COMPARISONS, specs.DISPARITIES, specs.INCIDENTS, specs.INCIDENT_MARKS)
+
+
+#: Seconds between two looks at the ends of partitions, for what is seen of the archiver.
+_LOOK_SECONDS = 1.0
+
+
+class ArchiverStatus(NamedTuple):
+    """How far an archiver is, as other threads may read it.
+
+    Attributes
+    ----------
+    written
+        Rows written and rows left out as doubles since the start, by folder.
+    missing
+        Offsets between what the archive has and the end of a partition, by topic (without prefix) and
+        partition.
+    oldest
+        When the oldest message was written to Kafka that the archive lacks, in epoch ms; None: it lacks none.
+    gaps
+        What retention removed before it was archived.
+    """
+
+    written: Written
+    missing: Mapping[tuple[str, int], int]
+    oldest: int | None
+    gaps: tuple[Gap, ...]
 
 
 class StopRequest(Protocol):
@@ -57,6 +83,13 @@ class Archiver:
         #: The next offset of each partition that is read, and the present end of those not read up to it yet.
         self._next: dict[tuple[str, int], int] = {}
         self._behind: dict[tuple[str, int], int] = {}
+        #: When the first record read since the last flush was written to Kafka, in epoch ms; and when this
+        #: archiver found those partitions behind from which it has read nothing.
+        self._unwritten: dict[tuple[str, int], int] = {}
+        self._unread: dict[tuple[str, int], int] = {}
+        self._looked = 0.0
+        #: Replaced as a whole, so any thread may read it.
+        self.status = ArchiverStatus(self.written, {}, None, ())
         settings = {
             **clients.READ_TO_END, **clients.READ_COMMITTED, "error_cb": self._note, "log_level": 0,
             # What retention removed is noted, never skipped in silence.
@@ -65,18 +98,22 @@ class Archiver:
         with clients.plain_errors(kafka):
             self._consumer: Consumer = clients.new_consumer(kafka, _GROUP, **settings)
             self._assign()
+            self._look()
 
     def close(self) -> None:
         """Close the client; nothing is committed in Kafka."""
         self._consumer.close()
 
-    def run(self, stop: StopRequest, *, once: bool) -> None:
+    def run(self, stop: StopRequest, *, once: bool, turned: Callable[[], None] = lambda: None) -> None:
         """Archive until `stop` is set; with `once` up to the ends that there were at the beginning.
 
-        Raises WorkError with `once` if no message comes for a while though some are missing.
+        `turned` is called in each turn of the loop. Raises WorkError with `once` if no message comes for a
+        while though some are missing, and where the archive can't be written, also if no message comes.
         """
+        self._flush()
         flushed = heard = time.monotonic()
         while not stop.is_set() and not (once and not self._behind):
+            turned()
             behind = len(self._behind)
             if self._take() or len(self._behind) < behind:
                 heard = time.monotonic()
@@ -91,6 +128,8 @@ class Archiver:
                     with clients.plain_errors(self._kafka):
                         self._assign()
             self._archive.show_sign()
+            if time.monotonic() - self._looked >= _LOOK_SECONDS:
+                self._look()
         self._flush()
 
     def _flush(self) -> None:
@@ -102,6 +141,22 @@ class Archiver:
             for folder, count in part.items():
                 total[folder] = total.get(folder, 0) + count
         self._added = self._bytes = 0
+        self._unwritten.clear()
+        self._look()
+
+    def _look(self) -> None:
+        """Note how far the archive is from the ends of partitions, as far as the client has heard of them."""
+        missing = {}
+        for (topic, partition), offset in self._next.items():
+            name = self._topics[topic]
+            archived = self._archive.progress(name).offsets.get(partition, offset)
+            _, high = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
+            end = max(high, offset, self._behind.get((topic, partition), 0))
+            missing[name, partition] = end - archived
+        oldest = min((*self._unwritten.values(), *self._unread.values()), default=None)
+        written = Written(dict(self.written.rows), dict(self.written.doubles))
+        self.status = ArchiverStatus(written, missing, oldest, tuple(self._archive.state.gaps))
+        self._looked = time.monotonic()
 
     def _take(self) -> int:
         """Read some records; return how many there were."""
@@ -115,6 +170,7 @@ class Archiver:
                 if message.offset() < self._next[place]:
                     continue  # it was fetched before the partition was assigned again
                 self._next[place] = message.offset() + 1
+                self._unread.pop(place, None)
                 self._add(message)
                 count += 1
                 if self._next[place] >= self._behind.get(place, self._next[place] + 1):
@@ -129,6 +185,8 @@ class Archiver:
             message.key(), message.value(), message.headers() or (),
         )  # fmt: skip
         self._archive.add(row_of(record))
+        place = message.topic(), message.partition()
+        self._unwritten.setdefault(place, record.time if record.time > 0 else now_ms())
         self._added += 1
         self._bytes += len(record.value or b"")
 
@@ -183,6 +241,7 @@ class Archiver:
         self._next[topic, partition] = start
         if start < high:
             self._behind[topic, partition] = high
+            self._unread[topic, partition] = now_ms()
 
     def _note_gap(self, topic: str, partition: int, first: int, last: int) -> None:
         self._archive.note_gap(self._topics[topic], partition, first, last)
@@ -203,6 +262,7 @@ class Archiver:
         error, topic, partition = message.error(), message.topic(), message.partition()
         if error.code() == KafkaError._PARTITION_EOF:
             self._behind.pop((topic, partition), None)
+            self._unread.pop((topic, partition), None)
             # Behind the last record may be transactions' markers, whose removal by retention is no gap.
             self._next[topic, partition] = max(self._next[topic, partition], message.offset())
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
@@ -226,6 +286,7 @@ class Archiver:
             raise WorkError(f"the topic {topic!r} was deleted and made again: start the archiver again")
         if low >= self._behind.get((topic, partition), low + 1):
             del self._behind[topic, partition]
+            self._unread.pop((topic, partition), None)
         self._resume()
 
     def _note(self, error: KafkaError) -> None:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import closing
-from typing import Any
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Any
 
-from prequential.cli.common import add_kafka_options, archive_at, as_duration, load, needing_pyarrow
+from prequential.cli.common import (
+    add_kafka_options,
+    add_process_options,
+    archive_at,
+    as_duration,
+    load_process,
+    needing_pyarrow,
+    start_log,
+)
 from prequential.runtime.program import stop_signals
 from prequential.topics import specs
 from prequential.topics.errors import UsageError, as_text
 from prequential.views.wording.console import complain, say
+
+if TYPE_CHECKING:
+    from prequential.archive.writing import Written
+    from prequential.configuration.settings.model import Config
+    from prequential.runtime.archiving.app import ArchiveEndpoint
 
 #: Topics that are archived, if they are there; the last one only if it is asked for.
 _TOPICS = (
@@ -55,6 +68,7 @@ def add_parser(subparsers: Any) -> None:
         "dead letters",
     )  # fmt: skip
     add_kafka_options(parser)
+    add_process_options(parser, " (default: not served)")
     parser.set_defaults(run=run)
 
 
@@ -66,25 +80,43 @@ def run(args: argparse.Namespace) -> int:
         from prequential.archive.writing import ArchiveWriter
     if args.forget is not None:
         return _forget(args.to, args.forget)
-    kafka = load(args).kafka
-    storage = storage_of(args.to)
+    if args.once and args.http is not None:
+        raise UsageError("--http and --once exclude each other: a job that ends serves nothing")
+    config = load_process(args)
+    storage, every = storage_of(args.to), args.every / 1000
     topics = [name for name in _TOPICS if name in args.topics]
-    with (
-        stop_signals() as stop,
-        ArchiveWriter(storage, kafka.prefix, complain) as archive,
-        closing(Archiver(kafka, archive, topics, args.every / 1000, complain)) as archiver,
-    ):
+    with stop_signals() as stop, ExitStack() as stack:
+        endpoint = stack.enter_context(closing(_endpoint(args, config, topics))) if args.http else None
+        archive = stack.enter_context(ArchiveWriter(storage, config.kafka.prefix, complain))
+        archiver = stack.enter_context(closing(Archiver(config.kafka, archive, topics, every, complain)))
         if not args.once:
-            say(f"archiving {kafka.bootstrap_servers} to {storage.shown} (Ctrl-C ends it)")
-        archiver.run(stop, once=args.once)
-    written, doubles = archiver.written
-    for folder in sorted(written):
-        again = f", {doubles[folder]:,} were archived already" if doubles[folder] else ""
-        noun = "message" if written[folder] == 1 else "messages"
-        say(f"{folder}: {written[folder]:,} {noun}{again}")
-    if not written:
-        say("no new messages")
+            say(f"archiving {config.kafka.bootstrap_servers} to {storage.shown} (Ctrl-C ends it)")
+        if endpoint is None:
+            archiver.run(stop, once=args.once)
+        else:
+            endpoint.serve(archiver)
+            archiver.run(stop, once=False, turned=endpoint.note_turn)
+    _report(archiver.written)
     return 0
+
+
+def _endpoint(args: argparse.Namespace, config: Config, topics: list[str]) -> ArchiveEndpoint:
+    """Serve at --http, with a log; imported where it is needed, since its libraries are slow to import."""
+    from prequential.runtime.archiving.app import ArchiveEndpoint
+
+    start_log(args, ("aiohttp", "asyncio"))
+    return ArchiveEndpoint(config, topics, args.every / 1000)
+
+
+def _report(total: Written) -> None:
+    """Print how many messages were written by folder."""
+    for folder in sorted(total.rows):
+        doubles = total.doubles[folder]
+        again = f", {doubles:,} were archived already" if doubles else ""
+        noun = "message" if total.rows[folder] == 1 else "messages"
+        say(f"{folder}: {total.rows[folder]:,} {noun}{again}")
+    if not total.rows:
+        say("no new messages")
 
 
 def _forget(place: str, identifier: str) -> int:

@@ -246,9 +246,10 @@ def as_duration(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def add_process_options(parser: argparse.ArgumentParser) -> None:
-    """Add --http and --log-level."""
-    parser.add_argument("--http", metavar="HOST:PORT", help="where to serve /metrics, /live and /ready")
+def add_process_options(parser: argparse.ArgumentParser, default: str = "") -> None:
+    """Add --http, with what its help says of the default, and --log-level."""
+    served = f"where to serve /metrics, /live and /ready{default}"
+    parser.add_argument("--http", metavar="HOST:PORT", help=served)
     parser.add_argument("--log-level", choices=list(_LEVELS), default="info", help="default: info")
 
 

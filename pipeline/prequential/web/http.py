@@ -406,7 +406,7 @@ Answer = tuple[int, str, bytes]
 TEXT = "text/plain; charset=utf-8"
 
 #: Ports where none is configured. 9465 is the dashboard's: all of them may run on one machine.
-WORKER_PORT, INGEST_PORT, NOTIFY_PORT = 9464, 9466, 9467
+WORKER_PORT, INGEST_PORT, NOTIFY_PORT, ARCHIVE_PORT = 9464, 9466, 9467, 9468
 
 #: Paths whose status is for everybody, since probes carry no tokens; what they say beyond it isn't.
 _PROBES = ("/live", "/ready")

@@ -1,6 +1,6 @@
 {{/*
 A pod's template: root, component (its labels, name and section of the values), principal (whose credentials for
-Kafka), args, port and probes (or none), restart, webhook (the Secret of one).
+Kafka), args, port and probes (or none), restart, webhook (the Secret of one), claim (of the archive's volume).
 */}}
 {{- define "prequential.pod" -}}
 {{- $root := .root -}}
@@ -61,6 +61,10 @@ spec:
     runAsUser: 10001
     runAsGroup: 10001
     fsGroup: 10001
+    {{- if .claim }}
+    # Not each file of a large volume at each start.
+    fsGroupChangePolicy: OnRootMismatch
+    {{- end }}
     seccompProfile: {type: RuntimeDefault}
   containers:
     - name: {{ .component }}
@@ -96,6 +100,9 @@ spec:
         {{- if $root.Values.token.secret }}
         - {name: http, mountPath: /run/secrets/http, readOnly: true}
         {{- end }}
+        {{- if .claim }}
+        - {name: archive, mountPath: /var/lib/prequential/archive}
+        {{- end }}
         {{- if .webhook }}
         - {name: webhook, mountPath: /run/secrets/webhook, readOnly: true}
         {{- end }}
@@ -111,6 +118,10 @@ spec:
     - name: http
       secret: {secretName: {{ . }}, defaultMode: 0440, items: [{key: {{ $root.Values.token.key }}, path: token}]}
     {{- end }}
+    {{- with .claim }}
+    - name: archive
+      persistentVolumeClaim: {claimName: {{ . }}}
+    {{- end }}
     {{- with .webhook }}
     - name: webhook
       secret: {secretName: {{ . }}, defaultMode: 0440}
@@ -123,7 +134,7 @@ spec:
 {{- end -}}
 {{- end -}}
 
-{{/* What workers, ingest and notify answer. */}}
+{{/* What workers, ingest, notify and the archiver answer. */}}
 {{- define "prequential.probes" -}}
 # It serves HTTP once Kafka has answered.
 startupProbe:

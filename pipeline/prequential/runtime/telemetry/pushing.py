@@ -84,8 +84,8 @@ class PushedSignal:
 class Telemetry:
     """Pushes the metrics that `text` returns (Prometheus' text), and events of published messages.
 
-    `service` is `worker`, `ingest` or `notify`, `group` the workers' consumer group. Raises UsageError if
-    OpenTelemetry isn't installed.
+    `service` is `worker`, `ingest`, `notify` or `archive`, `group` the workers' consumer group. Raises
+    UsageError if OpenTelemetry isn't installed.
     """
 
     def __init__(self, config: OtlpConfig, service: str, group: str, text: Callable[[], str]) -> None:
