@@ -31,7 +31,7 @@ from prequential.runtime.worker import findings
 from prequential.runtime.worker.growing import grow
 from prequential.runtime.worker.journal import JournalEntry, decode_entry
 from prequential.runtime.worker.recovery import GENERATION
-from prequential.runtime.worker.snapshots import FORMAT, MANIFEST_KEY, Manifest, chunk_key
+from prequential.runtime.worker.snapshots import MANIFEST_KEY, READABLE, Manifest, chunk_key
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS, topic_specs
@@ -528,7 +528,7 @@ class World:
             self.is_supervised = False
             await self._stop(checks=False)
             for log in self.cluster.topics[self.config.kafka.topic(SNAPSHOTS)]:
-                self._give_format(log, FORMAT - 1)
+                self._give_format(log, min(READABLE) - 1)
             self.is_supervised = True
 
     def _give_format(self, log: Partition, number: int) -> None:
