@@ -438,8 +438,8 @@ class TestEvaluate:
         rows = [{"instance_id": number, "y_pred": 1, "y_true": 1} for number in range(5)]
         path.write_text(json.dumps(rows))
         assert evaluate(str(path)).measures("accuracy") == {"model": 1.0}
-        path.write_text(json.dumps([{"y_pred": 1, "y_true": 1}] * 5))
-        with pytest.raises(ConfigError, match="has no field instance_id"):
+        path.write_text(json.dumps([{"y_true": 1}] * 5))
+        with pytest.raises(ConfigError, match="has no field y_pred"):
             evaluate(str(path))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from prequential.mapping.model import Field, MappingOrigin, RecordMapping
 from prequential.mapping.parsing import parse
 from prequential.offline.replay.sources import Located
 from prequential.offline.tables import opening
+from prequential.offline.tables.numbering import ID, columns_of, number_rows
 from prequential.offline.tables.rows import DictRows, RowFile
 from prequential.runtime.compilation import reading
 from prequential.topics.decoding import KINDS
@@ -373,10 +374,10 @@ class Inputs:
         Raises UsageError if rows don't correspond, and as `table_sources` and `in_order` do.
         """
         defaults = {"stream": Field(const=self.stream), "model": Field(const=self.model)}
-        by_row = all(_lacks_ids(file, config.files.get(KINDS[kind], ())) for kind, file in files.items())
+        by_row = opening.lack_ids(config, files)
         if by_row:
             check_indexes({KINDS[kind]: table for kind, table in self.tables.items()})
-            files = _numbered(files)
+            files = number_rows(files, lambda column: f"columns={{{ID!r}: {column!r}}}")
         read = opening.table_sources(
             config, files, lambda kind: reading(bar, KINDS[kind]), defaults, "columns[{!r}]".format
         )
@@ -440,31 +441,7 @@ def _columns_of_kind(columns: Mapping[str, Any], kind: int, files: Mapping[int, 
             for other_kind in files
             if name in (*model.REQUIRED[other_kind], *model.OPTIONAL[other_kind])
         ]
-        having = [
-            other_kind for other_kind in able if set(paths) <= set(opening.columns_of(files[other_kind]))
-        ]
+        having = [other_kind for other_kind in able if set(paths) <= set(columns_of(files[other_kind]))]
         if kind in (having or able):
             chosen[name] = column
     return chosen
-
-
-def _numbered(files: Mapping[int, RowFile]) -> dict[int, RowFile]:
-    """Return the tables with row numbers as IDs; raises UsageError if the numbers of rows differ."""
-    if not all(isinstance(file, Sized) and hasattr(file, "numbered") for file in files.values()):
-        return dict(files)
-    sizes = {KINDS[kind]: len(file) for kind, file in files.items()}  # type: ignore[arg-type]
-    if len(set(sizes.values())) > 1:
-        counted = ", ".join(f"{size:,} rows of {name}" for name, size in sizes.items())
-        raise UsageError(
-            f"there are {counted}: expected the same number of each, since without an instance_id rows "
-            "belong together one by one"
-        )
-    numbered = {id(file): file.numbered("instance_id") for file in files.values()}  # type: ignore[attr-defined]
-    return {kind: numbered[id(file)] for kind, file in files.items()}
-
-
-def _lacks_ids(file: RowFile, mappings: tuple[RecordMapping, ...]) -> bool:
-    """Return whether neither a mapping nor a column gives the instance of a row."""
-    if any("instance_id" not in mapping.implied for mapping in mappings):
-        return False
-    return "instance_id" not in opening.columns_of(file)

@@ -12,15 +12,16 @@ from prequential.mapping.model import Path
 from prequential.offline.tables.rows import BATCH, Progress, RowFile, TakeRows
 from prequential.topics.errors import WorkError
 
+#: Yields the record batches of a table with these columns (None: all).
+Read = Callable[["list[str] | None"], Iterable[Any]]
+
 
 class ArrowFile(RowFile):
     """A table that `read` returns as record batches, with the given columns (None: all)."""
 
     columns: Sequence[str]
 
-    def __init__(
-        self, name: str, schema: Any, rows: int | None, read: Callable[[list[str] | None], Iterable[Any]]
-    ) -> None:
+    def __init__(self, name: str, schema: Any, rows: int | None, read: Read) -> None:
         self.name = name
         self._schema, self._count, self._read = schema, rows, read
         self.columns = self.own_columns = schema.names
@@ -34,6 +35,16 @@ class ArrowFile(RowFile):
     def type_of_time(self, path: Path) -> str | None:
         """Return the type of a column of times, which need no unit; None for a column of other types."""
         return type_of_time(self._schema, path)
+
+    def numbered(self, field: str) -> ArrowFile:
+        """Return the same table with an added column of row numbers, counted from 0."""
+        numbered = self._like(*_with_numbers(self._schema, self._read, _Numbers(field)))
+        numbered.own_columns, numbered.is_numbered = self.columns, True
+        return numbered
+
+    def _like(self, schema: Any, read: Read) -> ArrowFile:
+        """Return a table with as many rows, which has this schema and reader."""
+        return ArrowFile(self.name, schema, self._count, read)
 
     def _column(self, path: Path) -> str | None:
         return column_of(path, self.columns)
@@ -69,10 +80,6 @@ class ArrowFile(RowFile):
                 yield batch if wanted is None else batch.select(wanted)
         except (pa.ArrowException, OSError) as error:
             raise WorkError(f"can't read {self.name!r}: {' '.join(str(error).split())}") from error
-
-
-#: Yields the record batches of a table with these columns (None: all).
-Read = Callable[["list[str] | None"], Iterable[Any]]
 
 
 class _Numbers(NamedTuple):
@@ -119,21 +126,15 @@ def _with_index(schema: Any, read: Read, stored: Any, count: Callable[[], int]) 
 class ArrowTable(ArrowFile):
     """A table in memory with `rows` rows; reading makes batches of at most `BATCH` rows."""
 
-    def __init__(
-        self, name: str, schema: Any, rows: int, read: Callable[[list[str] | None], Iterator[Any]]
-    ) -> None:
+    def __init__(self, name: str, schema: Any, rows: int, read: Read) -> None:
         super().__init__(name, schema, rows, read)
         self._rows = rows
 
     def __len__(self) -> int:
         return self._rows
 
-    def numbered(self, field: str) -> ArrowTable:
-        """Return the same table with an added column of row numbers, counted from 0."""
-        schema, read = _with_numbers(self._schema, self._read, _Numbers(field))
-        numbered = ArrowTable(self.name, schema, self._rows, read)
-        numbered.own_columns, numbered.is_numbered = self.columns, True
-        return numbered
+    def _like(self, schema: Any, read: Read) -> ArrowTable:
+        return ArrowTable(self.name, schema, self._rows, read)
 
 
 def of_object(name: str, table: Any) -> ArrowTable:

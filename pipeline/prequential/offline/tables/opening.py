@@ -34,6 +34,7 @@ from prequential.mapping.units import TimeColumn, time_names
 from prequential.offline.replay.array_files import is_array, record_lines, single_records
 from prequential.offline.replay.sources import Located, Source, cut_lines
 from prequential.offline.tables.inner import check_columns
+from prequential.offline.tables.numbering import ID, columns_of, lacks_ids, number_rows
 from prequential.offline.tables.rows import Progress, RowFile
 from prequential.offline.tables.source import TableSource
 from prequential.offline.tables.textfiles import UTF8, CsvFile, JsonFile
@@ -259,12 +260,21 @@ def open_sources(
         if path not in opened:
             opened[path] = open_rows(stored[path], formats.pop() if formats else None)
     files = {kind: opened[path] for kind, path in paths.items() if kind not in sources}
-    return in_order({**sources, **table_sources(config, files, progress, defaults)})
+    by_row = not sources and lack_ids(config, files)
+    if by_row:
+        sections = " and ".join(f"files.{KINDS[kind]}" for kind in files)
+        files = number_rows(files, lambda column: f"{ID}: {column} in the sections {sections}")
+    return in_order({**sources, **table_sources(config, files, progress, defaults)}, by_row=by_row)
+
+
+def lack_ids(config: Config, files: Mapping[int, RowFile]) -> bool:
+    """Return whether the rows of all these tables by kind belong together by position."""
+    return all(lacks_ids(file, config.files.get(KINDS[kind], ())) for kind, file in files.items())
 
 
 def _has(stored: Stored, kind: int, defaults: Mapping[str, Field]) -> bool:
-    """Return whether the first line with text has the fields that have defaults, or is no object."""
-    needed = {name for name in defaults if name in REQUIRED[kind]}
+    """Return whether the first line with text has an id and the fields with defaults, or is no object."""
+    needed = {name for name in (*defaults, ID) if name in REQUIRED[kind]}
     try:
         with stored.open() as stream:
             line = next(filter(bytes.strip, record_lines(stream)), b"")
@@ -346,13 +356,6 @@ def _by_name(kind: int, file: RowFile, origin: MappingOrigin, segments: Iterable
         return same_names(kind, columns, origin, segments)
     except MappingError as error:
         raise ConfigError(f"{file.name}: {error}") from error
-
-
-def columns_of(file: RowFile) -> Sequence[str]:
-    """Return the names of a file's columns, or the fields of its first rows."""
-    if file.columns is not None:
-        return file.columns
-    return next((rows.names() for rows in file.batches()), [])
 
 
 def _with_names(mapping: RecordMapping, by_name: RecordMapping) -> RecordMapping:

@@ -90,6 +90,89 @@ class RowFile(Protocol):
         """Return the type of a column of times, which need no unit; None for a column of other types."""
         return None
 
+    def numbered(self, field: str) -> RowFile:
+        """Return the same rows with an added field of their numbers, counted from 0."""
+        return NumberedFile(self, field)
+
+
+class NumberedRows(FileRows):
+    """A batch of rows with their numbers in a field."""
+
+    def __init__(self, rows: FileRows, numbers: Sequence[int], field: str) -> None:
+        self._rows, self._numbers, self._field = rows, numbers, field
+        self.reasons = rows.reasons
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def column(self, path: Path) -> list[Any]:
+        """Return the value of every row at a path; numbers are text, as in files of text."""
+        return list(map(str, self._numbers)) if self._is_number(path) else self._rows.column(path)
+
+    def raw(self, index: int) -> bytes:
+        """Return a row as text, without its number."""
+        return self._rows.raw(index)
+
+    def has_null(self, path: Path, index: int) -> bool:
+        """Whether a row without a value at a path has it as null."""
+        return not self._is_number(path) and self._rows.has_null(path, index)
+
+    def has(self, path: Path) -> bool:
+        """Whether any row has this path."""
+        return self._is_number(path) or self._rows.has(path)
+
+    def fields(self) -> str:
+        """Return the field names of the first readable row as text."""
+        return self._rows.fields()
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all fields, and that of the number."""
+        return [*self._rows.names(), self._field]
+
+    def _is_number(self, path: Path) -> bool:
+        return path.keys == (self._field,)
+
+
+class NumberedFile(RowFile):
+    """A file whose rows have their numbers, counted from 0, in an added field."""
+
+    is_numbered = True
+
+    def __init__(self, file: RowFile, field: str) -> None:
+        self._file, self._field = file, field
+        self.name, self.text, self.own_columns = file.name, file.text, file.columns
+        self.columns = None if file.columns is None else [*file.columns, field]
+
+    @property
+    def unit(self) -> str:  # type: ignore[override]
+        """The unit of row numbers, which some files know once they have been read."""
+        return self._file.unit
+
+    def select(self, paths: Sequence[Path]) -> None:
+        """Select paths to read, in addition to those selected before."""
+        self._file.select(self._stored(paths))
+
+    def batches(
+        self, progress: Progress = lambda rows, share: None, only: Sequence[Path] | None = None
+    ) -> Iterator[FileRows]:
+        """Yield the rows in their order, in batches."""
+        start = 0
+        for rows in self._file.batches(progress, None if only is None else self._stored(only)):
+            yield NumberedRows(rows, range(start, start + len(rows)), self._field)
+            start += len(rows)
+
+    def hold(self) -> TakeRows:
+        """Read all rows into memory."""
+        take = self._file.hold()
+        return lambda numbers: NumberedRows(take(numbers), numbers, self._field)
+
+    def type_of_time(self, path: Path) -> str | None:
+        """Return the type of a column of times; None for a column of other types."""
+        return self._file.type_of_time(path)
+
+    def _stored(self, paths: Sequence[Path]) -> list[Path]:
+        return [path for path in paths if path.keys != (self._field,)]
+
 
 def names_of(record: Mapping[str, Any]) -> str:
     """Return the field names of a record as text, with those of objects in braces.
@@ -114,10 +197,8 @@ def shortened(names: Sequence[str]) -> str:
 class ObjectRows:
     """A batch of objects; None for an unreadable one, whose reason is in `reasons`."""
 
-    def __init__(
-        self, objects: Sequence[Any], reasons: Mapping[int, str] | None = None, number: str | None = None
-    ) -> None:
-        self.objects, self.reasons, self._number = objects, reasons or {}, number
+    def __init__(self, objects: Sequence[Any], reasons: Mapping[int, str] | None = None) -> None:
+        self.objects, self.reasons = objects, reasons or {}
 
     def __len__(self) -> int:
         return len(self.objects)
@@ -153,7 +234,7 @@ class ObjectRows:
     def fields(self) -> str:
         """Return the field names of the first object."""
         first: Any = next((record for record in self.objects if isinstance(record, Mapping)), {})
-        return names_of({name: value for name, value in first.items() if name != self._number})
+        return names_of(first)
 
     def names(self) -> Sequence[str]:
         """Return the names of all objects' fields, without names that are no text and have no mapping."""
@@ -164,30 +245,21 @@ class ObjectRows:
 
 
 class DictRows(RowFile):
-    """Dicts in memory, one for each row.
+    """Dicts in memory, one for each row."""
 
-    `number` is the field, if any, that contains the number of the row and is no column.
-    """
-
-    def __init__(self, name: str, objects: Sequence[Mapping[str, Any]], number: str | None = None) -> None:
+    def __init__(self, name: str, objects: Sequence[Mapping[str, Any]]) -> None:
         self.name = name
-        self._objects, self._number = objects, number
-        self.is_numbered = number is not None
+        self._objects = objects
 
     def batches(
         self, progress: Progress = lambda rows, share: None, only: Sequence[Path] | None = None
     ) -> Iterator[ObjectRows]:
         """Yield the objects in their order, in batches of at most `BATCH`."""
         for start in range(0, len(self._objects), BATCH):
-            yield ObjectRows(self._objects[start : start + BATCH], number=self._number)
+            yield ObjectRows(self._objects[start : start + BATCH])
 
     def __len__(self) -> int:
         return len(self._objects)
-
-    def numbered(self, field: str) -> DictRows:
-        """Return the same objects with an added field of row numbers, counted from 0."""
-        rows = [{**record, field: row} for row, record in enumerate(self._objects)]
-        return DictRows(self.name, rows, field)
 
     def hold(self) -> TakeRows:
         """Return a function of these objects, which are already in memory."""

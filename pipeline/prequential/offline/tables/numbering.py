@@ -1,0 +1,123 @@
+"""Tables without an instance_id: their rows belong together by position, and row numbers are the ids.
+
+Such tables often have an id by another name, such as `order`. If the rows of two tables are in different
+orders by such a column, positions would join each prediction with the label of another instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from prequential.mapping.model import OPTIONAL, REQUIRED, Path, RecordMapping
+from prequential.offline.tables.rows import RowFile
+from prequential.topics.decoding import KINDS
+from prequential.topics.errors import UsageError
+
+#: The field whose values are row numbers.
+ID = "instance_id"
+
+#: The fields of records, whose values may differ between the records of one instance.
+_FIELDS = {name for kind in (*REQUIRED, *OPTIONAL) for name in (*REQUIRED[kind], *OPTIONAL[kind])}
+
+#: Share of the values of a column that another table has too, from which on both name the same instances.
+_SAME = 0.5
+
+
+def columns_of(file: RowFile) -> Sequence[str]:
+    """Return the names of a file's columns, or the fields of its first rows."""
+    if file.columns is not None:
+        return file.columns
+    return next((rows.names() for rows in file.batches()), [])
+
+
+def lacks_ids(file: RowFile, mappings: Iterable[RecordMapping]) -> bool:
+    """Return whether neither a mapping nor a column gives the instance of a row."""
+    is_mapped = any(ID not in mapping.implied for mapping in mappings)
+    return not is_mapped and ID not in columns_of(file)
+
+
+#: Returns what to write, for a sentence, so that a column is the id.
+NameColumn = Callable[[str], str]
+
+
+def number_rows(files: Mapping[int, RowFile], name_column: NameColumn) -> dict[int, RowFile]:
+    """Return tables by kind, which all lack ids, with row numbers as ids.
+
+    Raises UsageError if the numbers of rows differ, or if a column that several tables have shows that their
+    rows are not in the same order; `name_column` gives the fix.
+    """
+    own = {id(file): file for file in files.values()}
+    kinds = {key: next(KINDS[kind] for kind, file in files.items() if id(file) == key) for key in own}
+    if len(own) > 1:
+        tables = {kinds[key]: file for key, file in own.items()}
+        _check_sizes(tables, name_column)
+        _check_order(tables, name_column)
+    numbered = {key: file.numbered(ID) for key, file in own.items()}
+    return {kind: numbered[id(file)] for kind, file in files.items()}
+
+
+def _check_sizes(tables: Mapping[str, RowFile], name_column: NameColumn) -> None:
+    sizes = {kind: sum(map(len, file.batches(only=()))) for kind, file in tables.items()}
+    if len(set(sizes.values())) > 1:
+        counted = ", ".join(f"{size:,} rows of {kind}" for kind, size in sizes.items())
+        shared = _shared_columns(tables)
+        fix = f"; or {name_column(shared[0])}, if that names the instance" if shared else ""
+        raise UsageError(
+            f"there are {counted}: expected the same number of each, since without an instance_id rows "
+            f"belong together one by one{fix}"
+        )
+
+
+def _shared_columns(tables: Mapping[str, RowFile]) -> list[str]:
+    """The columns of all tables that are no fields of records, in the order of the first table."""
+    first, *others = (columns_of(file) for file in tables.values())
+    return [name for name in first if name not in _FIELDS and all(name in names for names in others)]
+
+
+def _check_order(tables: Mapping[str, RowFile], name_column: NameColumn) -> None:
+    for column in _shared_columns(tables):
+        (first_kind, first), *others = tables.items()
+        for kind, file in others:
+            row = _first_difference(_values(first, column), _values(file, column))
+            if row is None or not _name_the_same(_values(first, column), _values(file, column)):
+                continue
+            values = [next(_values(each, column, from_row=row)) for each in (first, file)]
+            raise UsageError(
+                f"rows belong together by position, since there is no {ID}, but the column {column!r} has "
+                f"the same values in another order: row {row} has {values[0]!r} in {first_kind} and "
+                f"{values[1]!r} in {kind}: expected {name_column(column)}, or rows in the same order"
+            )
+
+
+def _values(file: RowFile, column: str, from_row: int = 0) -> Iterator[Any]:
+    """Yield the values of a column, from a row on."""
+    path = Path("value", (column,), column)
+    values = chain.from_iterable(rows.column(path) for rows in file.batches(only=[path]))
+    for row, value in enumerate(values):
+        if row >= from_row:
+            yield value.item() if hasattr(value, "item") else value
+
+
+def _first_difference(values: Iterable[Any], other_values: Iterable[Any]) -> int | None:
+    """The first row whose values differ as text; None if all are equal."""
+    pairs = zip(values, other_values)
+    return next((row for row, (value, other) in enumerate(pairs) if str(value) != str(other)), None)
+
+
+def _name_the_same(values: Iterable[Any], other_values: Iterable[Any]) -> bool:
+    """Whether each value occurs once in its table, and many of them in both, as those of ids do.
+
+    >>> _name_the_same([1, 2, 3, 4], [2, 1, 5, 4]), _name_the_same([1, 1, 2], [2, 1, 1])
+    (True, False)
+    >>> _name_the_same([1, 2, 3, 4], [5, 6, 7, 1])
+    False
+    """
+    present = []
+    for of_table in (values, other_values):
+        texts = list(map(str, of_table))
+        present.append(set(texts))
+        if len(present[-1]) < len(texts):
+            return False
+    return len(present[0] & present[1]) >= _SAME * len(present[0])
