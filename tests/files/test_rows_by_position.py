@@ -98,8 +98,8 @@ def test_labels_of_fewer_rows_are_refused_with_a_column_that_may_be_the_id(form:
         accuracy(FORMS[form](predictions, tmp_path / "p"), FORMS[form](labels, tmp_path / "l"))
     assert str(raised.value) == (
         "there are 8 rows of predictions, 6 rows of labels: expected the same number of each, since without "
-        "an instance_id rows belong together one by one; or columns={'instance_id': 'order'}, if that names the "
-        "instance"
+        "an instance_id rows belong together one by one; or columns={'instance_id': 'order'}, if that names "
+        "the instance"
     )
 
 
