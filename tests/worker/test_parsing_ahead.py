@@ -146,13 +146,15 @@ def test_an_error_comes_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("recovering", "isolation", "parses"),
-    [(False, None, True), (True, None, False), (False, object(), False)],
-)
+    ("recovering", "isolation", "begun", "parses"),
+    [(False, None, True, True), (True, None, True, False), (False, object(), True, False),
+     (False, None, False, False)],
+)  # fmt: skip
 def test_nothing_at_which_workers_have_died_is_parsed_ahead(
-    recovering: bool, isolation: object, parses: bool
+    recovering: bool, isolation: object, begun: bool, parses: bool
 ) -> None:
-    state: Any = SimpleNamespace(recovering=recovering, _isolation=isolation)
+    """Nor what the journal would not name, if this worker died of it: it has not said that it processes."""
+    state: Any = SimpleNamespace(recovering=recovering, _isolation=isolation, _begun=begun)
     state._parser = SharedParser(Parser(READ_ON_DEMAND - {"value"}))
     state.parses_ahead = ShardRunner.parses_ahead.fget(state)  # type: ignore[attr-defined]
     fetched: Any = SimpleNamespace(kind=_LABELS, records=inputs({})[_LABELS])

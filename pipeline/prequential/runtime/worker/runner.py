@@ -148,8 +148,12 @@ class ShardRunner:
 
     @property
     def parses_ahead(self) -> bool:
-        """Whether records may be parsed before their turn; not during recovery or isolation."""
-        return not self.recovering and self._isolation is None
+        """Whether records may be parsed before their turn; not during recovery or isolation.
+
+        Nor before the journal has an entry that this worker processes records. If the process died of a
+        record that it parses, its successor would not know it, and would die of it as well, for ever.
+        """
+        return self._begun and self._isolation is None and not self.recovering
 
     def parse_ahead(self, fetched: Fetched) -> batches.Content | None:
         """Return the parsed content of a fetched batch for `feed`, or None; may run in any thread."""
