@@ -325,16 +325,19 @@ def _names(facts: Facts, least: int) -> Iterator[Finding]:
     # A stream with models had predictions, maybe before this process restored it.
     labelled = [part for part in facts.streams if part.records[LABELS] and not part.models]
     for stream in predicted:
-        elsewhere = [candidate.partition for candidate in labelled if candidate.name == stream.name]
-        other_names = sorted({candidate.name for candidate in labelled if candidate.records[LABELS] >= least})
+        many = [candidate for candidate in labelled if candidate.records[LABELS] >= least]
+        elsewhere = [candidate.partition for candidate in many if candidate.name == stream.name]
+        other_names = sorted({candidate.name for candidate in many})
         count = stream.records[PREDICTIONS]
+        if count < least:
+            continue
         if elsewhere:
             yield Finding(
                 "partitions", stream.name,
                 f"its predictions are in partition {stream.partition}, its labels in {elsewhere[0]}: "
                 "all producers need the partitioner murmur2",
             )  # fmt: skip
-        elif other_names and count >= least:
+        elif other_names:
             yield Finding(
                 "names", stream.name,
                 f"{count:,} predictions and no label; streams with labels and no predictions: "
