@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ from prequential.runtime.kafka.membership import (
 from prequential.runtime.kafka.rejected import complain
 from prequential.runtime.kafka.transactions import Place
 from prequential.runtime.program import VERSION
-from prequential.topics.clients import CONSUMER, is_stranded, is_temporary
+from prequential.topics.clients import CONSUMER, is_stranded, is_temporary, release_clients
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import refusal, to_join, why_unread
@@ -280,8 +279,7 @@ class SourceFetcher:
         former = [self._member, self._reader]
         self.opening += 1
         self._connect()
-        # The thread drops the last references to the old clients, so their slow end blocks nothing.
-        threading.Thread(target=former.clear, daemon=True).start()
+        release_clients(former)
         self.subscribe()
 
     def stop(self) -> None:
