@@ -9,15 +9,12 @@ import pytest
 from helpers import alarms_of, metrics_of, shard_with
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
-from prequential.engine.measures.registry import NAMES, OF_NUMBERS, OF_SETS
+from prequential.engine.measures.registry import MEASURES, OF_NUMBERS, OF_SETS
 from prequential.topics.outputs import Output
 
 from tests.nightly import few
 
 CHANGE = 400
-
-#: These don't say how good a model is: they belong to the baselines, to chance, or to the estimator.
-NOT_QUALITY = {"kappa_se", "p_per", "p_maj", "p_ran", "ipw_n"}
 
 
 def outputs_of(config: StreamConfig, rows: list[list[Any]]) -> list[Output]:
@@ -64,15 +61,16 @@ def alarms_at(task: str, measure: str, worse: bool) -> list[int]:
     return [alarm.outcome for alarm in alarms_of(outputs_of(config, rows))]
 
 
-MEASURES = [
+#: Those that say how good a model is. Others get neither worse nor better: whether they alarm is chance.
+QUALITIES = [
     ("regression" if name in OF_NUMBERS else "multilabel" if name in OF_SETS else "classification", name)
-    for name in NAMES
-    if name not in NOT_QUALITY
+    for name, measure in MEASURES.items()
+    if measure.quality
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("task", "measure"), few(MEASURES[::2] + MEASURES[1::2], len(MEASURES) // 2))
+@pytest.mark.parametrize(("task", "measure"), few(QUALITIES[::2] + QUALITIES[1::2], len(QUALITIES) // 2))
 def test_alarms_when_it_gets_worse_and_not_when_it_gets_better(task: str, measure: str) -> None:
     worse, better = alarms_at(task, measure, True), alarms_at(task, measure, False)
     assert worse
