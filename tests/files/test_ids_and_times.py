@@ -368,6 +368,62 @@ def test_local_times_that_occur_twice_or_never(
     assert latencies["p50"] == pytest.approx(60_000, rel=0.02)
 
 
+@pytest.mark.parametrize("way", ["rows", "columns", "pandas", "polars", "arrow", "csv", "parquet"])
+@pytest.mark.parametrize("text", ["01/05/2026 10:00", "5.1.2026", "2026-13-45", "Jan 5, 2026"])
+def test_times_in_a_form_that_is_not_known(way: str, text: str, tmp_path: Path) -> None:
+    """It was said that predictions have no ts, which may be in the column ts."""
+    predictions: Rows = [{"instance_id": number, "y_pred": "a", "ts": text} for number in range(20)]
+    labels: Rows = [{"instance_id": number, "y_true": "a", "ts": START} for number in range(20)]
+    said = f"no time of the predictions in '.*' can be read, but the labels have times: ts is '{text}': expec"
+    with pytest.raises(UsageError, match=f"{said}.*or the form of such text, as in {{path: ts, unit: "):
+        given_as(way, predictions, labels, tmp_path)
+
+
+@pytest.mark.parametrize("way", ["pandas", "polars", "csv", "parquet"])
+def test_a_column_of_times_that_is_empty(way: str, tmp_path: Path) -> None:
+    predictions: Rows = [{"instance_id": number, "y_pred": "a", "ts": None} for number in range(20)]
+    labels: Rows = [{"instance_id": number, "y_true": "a", "ts": START} for number in range(20)]
+    with pytest.raises(UsageError, match="can be read, but the labels have times: ts is empty in all rows"):
+        given_as(way, predictions, labels, tmp_path)
+
+
+@pytest.mark.parametrize("way", ["rows", "columns", "pandas", "polars", "arrow", "csv", "parquet", "lines"])
+@pytest.mark.parametrize("form", ["%Y%m%d", "%Y%m%d%H%M", "%Y%m%d%H%M%S"])
+def test_dates_that_are_written_as_numbers(way: str, form: str, tmp_path: Path) -> None:
+    """20260105 was read as five hours after the beginning of 1970."""
+    days = [datetime(2026, 1, 5, 10, 30) + timedelta(days=number) for number in range(40)]
+    predictions: Rows = [
+        {"instance_id": number, "y_pred": "a", "ts": int(day.strftime(form))}
+        for number, day in enumerate(days)
+    ]
+    labels = [{"instance_id": row["instance_id"], "y_true": "a", "ts": row["ts"]} for row in predictions]
+    said = rf"ts is {predictions[0]['ts']} in .*it looks like a date: expected {{path: ts, unit: '{form}'"
+    with pytest.raises(UsageError, match=said):
+        given_as(way, predictions, labels, tmp_path)
+    columns = {"ts": {"path": "ts", "unit": form, "timezone": "UTC"}}
+    result = given_as(way, predictions, labels, tmp_path, columns=columns)
+    assert result.messages[-1].ts // 86_400_000 == days[-1].replace(tzinfo=timezone.utc).timestamp() // 86_400
+
+
+def test_numbers_that_are_no_dates_are_times() -> None:
+    rows: Rows = [
+        {"instance_id": number, "y_pred": "a", "y_true": "a", "ts": 20_260_101 + number}
+        for number in range(40)
+    ]
+    assert found(quiet(rows, rows)) == {}
+
+
+def test_large_ids_as_floats_are_refused_as_floats() -> None:
+    rows = pd.DataFrame({"instance_id": [1e18 + 128 * n for n in range(40)], "y_pred": "a", "y_true": "a"})
+    with pytest.raises(WorkError, match=r"is 1e\+18, a float, which is exact below 2\*\*53 only: expected"):
+        quiet(rows, rows)
+
+
+def test_a_missing_time_of_pandas_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="ts is NaT: expected a datetime with a time zone"):
+        Evaluator().predict(1, "a", ts=pd.NaT)
+
+
 def test_nanoseconds_of_numpy_are_times() -> None:
     times = np.array([START + 1000 * i for i in range(20)], dtype="datetime64[ms]")
     table = {"instance_id": list(range(20)), "y_pred": ["a"] * 20, "y_true": ["a"] * 20}

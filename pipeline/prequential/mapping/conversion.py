@@ -73,13 +73,26 @@ def model(path: str, value: Any) -> str:
 
 
 def identifier(path: str, value: Any) -> str:
-    """Return an id: a string, or a whole number as a string."""
+    """Return an id: a string, or a whole number as a string.
+
+    >>> identifier("id", 7.0)
+    '7'
+    >>> identifier("id", 1e18)
+    Traceback (most recent call last):
+    ...
+    ValueError: id is 1e+18, a float, which is exact below 2**53 only: expected a string or an integer
+    """
     if type(value) is str and len(value) <= _SHORT and value.isascii():
         return value
     if type(value) is int and -FEW_DIGITS < value < FEW_DIGITS:
         return str(value)
     value = _plain(path, value)
     if isinstance(value, bool) or not isinstance(value, (str, int)):
+        if isinstance(value, float) and value.is_integer():
+            raise ValueError(
+                f"{path} is {values.quoted(value)}, a float, which is exact below 2**53 only: expected a "
+                "string or an integer"
+            )
         raise ValueError(f"{path} is {values.quoted(value)}: expected a string or a whole number")
     return values.text(path, str(value))
 

@@ -397,7 +397,7 @@ def milliseconds(ts: object) -> int | None:
     2000
     """
     if isinstance(ts, datetime):
-        if ts.utcoffset() is None:
+        if ts != ts or ts.utcoffset() is None:  # NaT of pandas is a datetime
             raise ValueError(f"ts is {quoted(ts)}: expected a datetime with a time zone")
         return (ts - _EPOCH) // _MILLISECOND
     value = plain(ts)

@@ -13,7 +13,7 @@ from prequential.configuration.settings.model import ConfigError
 from prequential.engine.compiled.kernel import Ints
 from prequential.mapping.conversion import is_absent, lacks_offset, time
 from prequential.mapping.evaluations import FORMATS_WITH_PARTS, RecordPart, parted
-from prequential.mapping.model import ROW, Path, RecordMapping
+from prequential.mapping.model import ROW, Field, Path, RecordMapping, as_text
 from prequential.mapping.rows import RowColumns
 from prequential.mapping.units import RFC3339, UNITS
 from prequential.offline.tables.rows import FileRows, ObjectRows, Progress, RowFile, TakeRows, shortened
@@ -90,6 +90,7 @@ def check_first(mapping: RecordMapping, file: RowFile, rows: FileRows) -> None:
             islice((value for value in rows.column(time_field.path) if not is_absent(value)), _FIRST)
         )
         value = values[0] if values else None
+        form = calendar_form(values) if time_field.unit in (None, "ms") else None
         units = {better_unit(value, time_field.unit) for value in values}
         # Where some times have another unit than others, a finding reports how many.
         unit = units.pop() if len(units) == 1 else None
@@ -108,6 +109,12 @@ def check_first(mapping: RecordMapping, file: RowFile, rows: FileRows) -> None:
                 "in the first "
                 f"record of {file.name} that has it, a number since 1970: remove timezone"
             )
+        elif form is not None:
+            sentences.append(
+                f"{mapping.origin.place('ts')}: {time_field.path} is {value} in the first record of "
+                f"{file.name} that has it, {_in_words(value, 'ms')}: it looks like a date: expected "
+                f"{{path: {time_field.path}, unit: '{form}', timezone: UTC}}, or the zone whose clock it is"
+            )
         elif unit is not None:
             sentences.append(
                 f"{mapping.origin.place('ts')}: {time_field.path} is {value} "
@@ -115,6 +122,49 @@ def check_first(mapping: RecordMapping, file: RowFile, rows: FileRows) -> None:
                 f"that has it, {_in_words(value, time_field.unit)}: it looks like {unit}: set unit: {unit}"
             )
     _complain(sentences)
+
+
+def unread_time(time_field: Field, value: Any) -> str:
+    """Return why a value is no time of this field, and how to set the form of times as text.
+
+    >>> from prequential.mapping.model import Field
+    >>> unread_time(Field(Path("value", ("at",), "at")), "5.1.2026")
+    "at is '5.1.2026': expected epoch milliseconds or an RFC 3339 time with offset, or the form of such \
+text, as in {path: at, unit: '%Y-%m-%d %H:%M:%S', timezone: UTC}"
+    """
+    name = str(time_field.path)
+    try:
+        time(name, value, time_field.unit, time_field.timezone)
+    except ValueError as error:
+        way = f", or the form of such text, as in {{path: {name}, unit: '%Y-%m-%d %H:%M:%S', timezone: UTC}}"
+        return f"{error}{way if isinstance(value, str) and value.strip() else ''}"
+    return f"{name} is {quoted(value)}"
+
+
+#: Forms of dates and times whose digits look like one number, by how many digits that has.
+_FORMS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+
+#: The years of such dates.
+_YEARS = range(1990, 2101)
+
+
+def calendar_form(values: Sequence[Any]) -> str | None:
+    """Return the form of dates that are written as numbers, if all values certainly are such dates.
+
+    >>> calendar_form([20260105, "20260131", 20260201.0]), calendar_form([20260105100000])
+    ('%Y%m%d', '%Y%m%d%H%M%S')
+    >>> calendar_form([20260131, 20260132]), calendar_form([0, 1_000]), calendar_form([1_700_000_000_000])
+    (None, None, None)
+    """
+    texts = {as_text(value).removesuffix(".0") for value in values if type(value) in (int, float, str)}
+    form = _FORMS.get(len(next(iter(texts), "")))
+    if form is None or not all(text.isdecimal() and text.isascii() for text in texts):
+        return None
+    try:
+        years = {datetime.strptime(text, form).year for text in texts}
+    except ValueError:
+        return None
+    return form if all(year in _YEARS for year in years) else None
 
 
 def better_unit(value: Any, unit: str | None) -> str | None:

@@ -417,6 +417,11 @@ def _check_times(sources: Mapping[int, Located]) -> None:
     ]
     if without and timed:
         lacks, has = KINDS[without[0].kind], KINDS[timed[0].kind]
+        if (why := without[0].why_no_times()) is not None:
+            raise UsageError(
+                f"no time of the {lacks} in {without[0].file.name!r} can be read, but the {has} have times: "
+                f"{why}"
+            )
         time_columns = _time_columns(without[0])
         perhaps = f" (perhaps {time_columns[0].name!r})" if time_columns else ""
         raise UsageError(

@@ -19,6 +19,7 @@ from prequential.engine.input.merge import Batch
 from prequential.engine.input.plain import Plain
 from prequential.engine.input.translated_columns import NameNumbers, plain_of
 from prequential.mapping.columns import Translated
+from prequential.mapping.conversion import is_absent
 from prequential.mapping.evaluations import FORMATS_WITH_PARTS
 from prequential.mapping.model import RecordMapping, Uses
 from prequential.mapping.parsing import with_times
@@ -26,7 +27,7 @@ from prequential.mapping.translation import Translator
 from prequential.mapping.units import Clocks
 from prequential.offline.replay.sources import FEWEST_PLAIN, Located, Numbers
 from prequential.offline.replay.summary import Place
-from prequential.offline.tables.inner import InnerFile, InnerRows, PartRows, check_first
+from prequential.offline.tables.inner import InnerFile, InnerRows, PartRows, check_first, unread_time
 from prequential.offline.tables.rows import BATCH, FileRows, Progress, RowFile
 from prequential.offline.tables.textfiles import JsonFile
 from prequential.topics.decoding import LABELS, Decoded
@@ -124,6 +125,19 @@ class TableSource(Located):
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def why_no_times(self) -> str | None:
+        """Return why no record has a time, though a mapping has a path for it; None if none has one."""
+        for translator in self._translators:
+            field = translator.mapping.fields.get("ts")
+            if field is None or field.path is None:
+                continue
+            for rows in self.file.batches(only=[field.path]):
+                value = next((value for value in rows.column(field.path) if not is_absent(value)), None)
+                if value is not None:
+                    return unread_time(field, value)
+            return f"{field.path} is empty in all rows"
+        return None
 
     @property
     def uses(self) -> list[Uses]:
