@@ -116,6 +116,41 @@ def test_forms_of_a_class_have_a_finding(form: str) -> None:
     assert "count as different classes" in findings(sets, task="multilabel")
 
 
+#: What predictions and labels have as numbers of the same classes, 0 and 1 or 0 to 2.
+NUMBERINGS: dict[str, tuple[list[int], list[int]]] = {
+    "from 1 and from 0": ([1, 2, 3], [0, 1, 2]), "from 0 and from 1": ([0, 1, 2], [1, 2, 3]),
+    "-1 and 1": ([-1, 1], [0, 1]), "signed labels": ([0, 1], [-1, 1]), "two classes": ([1, 2], [0, 1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("numbering", NUMBERINGS)
+def test_classes_numbered_in_two_ways(numbering: str, path: str) -> None:
+    """Some numbers are on both sides, so accuracy is neither 0 nor right; nothing was said."""
+    predicted, labelled = NUMBERINGS[numbering]
+    codes = [(7 * number) % len(predicted) for number in range(90)]
+    with pytest.warns(UserWarning, match="as if classes were numbered in two ways: if so, unify them with a"):
+        PATHS[path]([predicted[code] for code in codes], [labelled[code] for code in codes])
+    names = dict(zip(map(str, labelled), predicted))
+    table = rows([predicted[code] for code in codes], [labelled[code] for code in codes])
+    columns = {"y_true": {"path": "y_true", "map": names}}
+    assert accuracy(evaluate(table, columns=columns, estimators=["all"], progress=False)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("predicted", "labelled"), [([0, 1, 1], [0, 1, 2]), ([0, 1, 2], [0, 1, 2]), ([0, 5], [0, 1])]
+)
+def test_other_classes_of_predictions_are_no_finding(predicted: list[int], labelled: list[int]) -> None:
+    codes = [(7 * number) % len(predicted) for number in range(90)]
+    assert findings([predicted[code] for code in codes], [labelled[code] for code in codes]) == ""
+
+
+def test_whole_numbers_with_a_point_are_no_scores() -> None:
+    said = findings([f"{number % 3}.0" for number in range(60)], [number % 3 for number in range(60)])
+    assert "no predicted class occurs among the labels" in said
+    assert "scores" not in said
+
+
 @pytest.mark.parametrize("vectors", [
     [[1, 0, 1], [0, 1, 0]], [[True, False], [False, True]],
     [np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])],

@@ -45,6 +45,14 @@ _UNSEEN = ("Cf", "Cc", "Cn")
 #: Bytes as Python writes them where they were not decoded: `b'spam'`.
 _BYTES = re.compile(r"""b(?P<mark>['"])(?P<text>.*)(?P=mark)""", re.DOTALL)
 
+#: Quotation marks, and the brackets that Python writes around the only element of a list or an array.
+_QUOTES, _LISTED_ALONE = "\"'`“”‘’«»", re.compile(r"\[(?P<text>[^\[\],]+)\]", re.DOTALL)
+
+#: Cyrillic and Greek letters that look like Latin ones, which keyboards and text recognition mix up.
+_LOOKALIKES = str.maketrans(
+    dict(zip("авеѕіјкмнорстухһԁԛԝαοερτυκνικχ", "abesijkmhopctyxhdqwaoeptuknikx"))
+)  # fmt: skip
+
 #: Labels that are indicators of labels.
 _INDICATORS = {"0", "1", "true", "false"}
 
@@ -110,16 +118,19 @@ def _indicators(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator
 def canonical(name: str) -> str:
     r"""Return a class's name without the usual differences between two ways to write it.
 
-    These are the Unicode form, case, blanks around it, invisible and control characters, `b''` around it,
-    `.0` after a whole number, and the digits that a number of 32 or 16 bits gets in 64 bits.
+    These are the Unicode form, case, blanks around it, invisible and control characters, quotation marks,
+    `b''` or the brackets of a list around it, letters of another alphabet, `.0` after a whole number, and
+    the digits that a number of 32 or 16 bits gets in 64 bits.
 
     >>> canonical(" Spam\u200b "), canonical("\uff33pam"), canonical("1.0"), canonical("cafe\u0301")
     ('spam', 'spam', '1', 'café')
     >>> canonical("spam\0\0"), canonical("b'spam'"), canonical("0.10000000149011612")
     ('spam', 'spam', '0.1')
+    >>> canonical('"spam"'), canonical("['spam']"), canonical("sp\u0430m")
+    ('spam', 'spam', 'spam')
     """
     text = _visible(unicodedata.normalize("NFKC", _visible(_decoded(name))))
-    text = unicodedata.normalize("NFC", _single_blanks(text).casefold())
+    text = _in_latin(unicodedata.normalize("NFC", _single_blanks(_unquoted(text)).casefold()))
     whole = _WHOLE.fullmatch(text)
     return whole[1] if whole else _shortest(text)
 
@@ -153,6 +164,23 @@ def _decoded(text: str) -> str:
     return match["text"] if match else text
 
 
+def _unquoted(text: str) -> str:
+    """Return the text without quotation marks and the brackets of a list around it."""
+    match = _LISTED_ALONE.fullmatch(text.strip())
+    text = (match["text"] if match else text).strip()
+    is_quoted = len(text) > 2 and text[0] in _QUOTES and text[-1] in _QUOTES
+    return text[1:-1] if is_quoted else text
+
+
+def _in_latin(text: str) -> str:
+    """Return the text with Latin letters for those of other alphabets that look alike, if it has both kinds.
+
+    >>> _in_latin("sp\u0430m") == "spam", _in_latin("\u0441\u043e\u043a") == "cok"
+    (True, False)
+    """
+    return text.translate(_LOOKALIKES) if re.search("[a-z]", text) else text
+
+
 def _shortest(text: str) -> str:
     """Return a number of 32 or 16 bits with as few digits as it has there; any other text unchanged.
 
@@ -178,10 +206,13 @@ _WAYS: tuple[tuple[str, str, Callable[[str], str]], ...] = (
     ("in blanks", "strip them", _single_blanks),
     ("in invisible characters", "remove these", _visible),
     ("in Python's form of bytes", "decode them", _decoded),
+    ("in quotation marks or brackets", "remove these", _unquoted),
     ("in the width or style of characters", "normalise both to NFKC",
      lambda name: unicodedata.normalize("NFKC", name)),
     ("in the digits of 32 and 64 bits", "write both with the same bits", _shortest),
     ("in case", "write both in one case", lambda name: unicodedata.normalize("NFC", name.casefold())),
+    ("in letters of another alphabet that look alike", "write both in one alphabet",
+     lambda name: _in_latin(name.casefold())),
 )  # fmt: skip
 
 

@@ -26,6 +26,9 @@ _LATE_LABELS, _LATE_PREDICTIONS, _UNUSABLE = 0.05, 0.5, 0.05
 #: A class that is a number, and one that is a number with a fraction.
 _NUMBER, _SCORE = re.compile(r"-?\d+(\.\d+)?"), re.compile(r"-?\d+\.\d+")
 
+#: A class that is a whole number; records per class from which on both sides have had all of their classes.
+_WHOLE, _RECORDS_PER_CLASS = re.compile(r"-?\d{1,9}"), 20
+
 #: So many classes, all of them numbers, look like numbers.
 _MANY_CLASSES = 20
 
@@ -215,6 +218,7 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
     alike = {classes.meaning(name) for name in alone} & {classes.meaning(name) for name in without}
     both = predicted & labelled
     if both and not alike:
+        yield from _shifted(stream, records)
         return
     kind, kinds = ("label", "labels") if has_sets else ("class", "classes")
     summary = (
@@ -239,6 +243,29 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
     )  # fmt: skip
 
 
+def _shifted(stream: StreamFacts, records: int) -> Iterator[Finding]:
+    """Yield a finding if classes are whole numbers that begin at another number in labels.
+
+    Also if those of two classes are -1 and 1 on one side, and 0 and 1 on the other one.
+    """
+    sides = {*stream.predicted}, {*stream.labelled}
+    if not all(_WHOLE.fullmatch(name) for side in sides for name in side):
+        return
+    predicted, labelled = (sorted(map(int, side)) for side in sides)
+    is_signed = sorted((predicted, labelled)) == [[-1, 1], [0, 1]]
+    shifts = {number - other for number, other in zip(predicted, labelled)}
+    is_shifted = 1 < len(predicted) == len(labelled) and len(shifts) == 1 and shifts != {0}
+    if not (is_signed or is_shifted) or records < _RECORDS_PER_CLASS * len(predicted):
+        return
+    way = ", ".join(f"'{old}': {new}" for old, new in zip(labelled, predicted))
+    yield Finding(
+        "class_sets", stream.name,
+        f"predictions have {classes.quoted(map(str, predicted))}, labels have "
+        f"{classes.quoted(map(str, labelled))}, as if classes were numbered in two ways: if so, unify them "
+        f"with a map such as y_true: {{path: …, map: {{{way}}}}}",
+    )  # fmt: skip
+
+
 def _task(stream: StreamFacts, least: int) -> Iterator[Finding]:
     seen = stream.classes
     if stream.task != "classification":
@@ -249,7 +276,11 @@ def _task(stream: StreamFacts, least: int) -> Iterator[Finding]:
         yield Finding("task", stream.name, sentence)
         return
     labels = {*seen, *stream.labelled}
-    scores = [name for name in stream.named if name not in labels and _SCORE.fullmatch(name)]
+    forms = set(map(classes.canonical, labels))  # `1.0` is a form of 1, and no score
+    scores = [
+        name for name in stream.named
+        if name not in labels and _SCORE.fullmatch(name) and classes.canonical(name) not in forms
+    ]  # fmt: skip
     if (
         labels
         and len(scores) >= max(2, len(stream.named) - len(labels))
