@@ -405,6 +405,43 @@ def test_dates_that_are_written_as_numbers(way: str, form: str, tmp_path: Path) 
     assert result.messages[-1].ts // 86_400_000 == days[-1].replace(tzinfo=timezone.utc).timestamp() // 86_400
 
 
+@pytest.mark.parametrize("way", ["replay", "evaluator"])
+@pytest.mark.parametrize("form", ["%Y%m%d", "%Y%m%d%H%M%S"])
+def test_dates_as_numbers_in_records(
+    way: str, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Records of our own form have no mapping, and calls and topics no file: a finding says so."""
+    days = [datetime(2026, 1, 5) + timedelta(days=number) for number in range(40)]
+    rows = [
+        {"instance_id": number, "y_pred": "a", "y_true": "a", "ts": int(day.strftime(form))}
+        for number, day in enumerate(days)
+    ]
+    said = f"ts of labels are from {rows[0]['ts']} to {rows[-1]['ts']}: are they dates instead of"
+    if way == "evaluator":
+        assert said in found(by_evaluator(rows, rows))["dates"]
+        return
+    path, truth = lines(rows, tmp_path / "p.jsonl"), lines(rows, tmp_path / "l.jsonl")
+    assert main(["replay", "--predictions", path, "--labels", truth]) == 0
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"ts": "5.1.2026"}, {"instance_id": 1.5}, {"segments": {"a": 1.5}}, {"y_proba": "{}"}]
+)
+def test_invalid_lines_have_no_other_cause(
+    wrong: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was also said that no record has a ts, but a column 'ts', and no record a segment."""
+    rows: Rows = [{"instance_id": number, "y_pred": "a", "y_true": "a", "ts": START} for number in range(20)]
+    path, truth = lines([{**row, **wrong} for row in rows], tmp_path / "p"), lines(rows, tmp_path / "l")
+    config = tmp_path / "c.yaml"
+    config.write_text("defaults: {segments: [a]}\n")
+    assert main(["replay", "--config", str(config), "--predictions", path, "--labels", truth]) == 1
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("looks wrong: ")]
+    assert len(said) == 1
+    assert "20 of 20 predictions are invalid" in said[0]
+
+
 def test_numbers_that_are_no_dates_are_times() -> None:
     rows: Rows = [
         {"instance_id": number, "y_pred": "a", "y_true": "a", "ts": 20_260_101 + number}

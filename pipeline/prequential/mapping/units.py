@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, NamedTuple
@@ -18,6 +18,32 @@ RFC3339, ISO = "rfc3339", "iso"
 
 #: Matches a format of `strptime` whose times contain an offset.
 _OFFSET = re.compile(r"(?:%%|[^%]|%[^z%])*%z", re.DOTALL)
+
+
+#: Forms of dates and times whose digits look like one number, by how many digits that has.
+_FORMS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+
+#: The years of such dates.
+_YEARS = range(1990, 2101)
+
+
+def calendar_form(values: Sequence[Any]) -> str | None:
+    """Return the form of dates that are written as numbers, if all values certainly are such dates.
+
+    >>> calendar_form([20260105, "20260131", 20260201.0]), calendar_form([20260105100000])
+    ('%Y%m%d', '%Y%m%d%H%M%S')
+    >>> calendar_form([20260131, 20260132]), calendar_form([0, 1_000]), calendar_form([1_700_000_000_000])
+    (None, None, None)
+    """
+    texts = {str(value).removesuffix(".0") for value in values if type(value) in (int, float, str)}
+    form = _FORMS.get(len(next(iter(texts), "")))
+    if form is None or not all(text.isdecimal() and text.isascii() for text in texts):
+        return None
+    try:
+        years = {datetime.strptime(text, form).year for text in texts}
+    except ValueError:
+        return None
+    return form if all(year in _YEARS for year in years) else None
 
 
 def unit(value: Any) -> str:

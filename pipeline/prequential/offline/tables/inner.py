@@ -13,9 +13,9 @@ from prequential.configuration.settings.model import ConfigError
 from prequential.engine.compiled.kernel import Ints
 from prequential.mapping.conversion import is_absent, lacks_offset, time
 from prequential.mapping.evaluations import FORMATS_WITH_PARTS, RecordPart, parted
-from prequential.mapping.model import ROW, Field, Path, RecordMapping, as_text
+from prequential.mapping.model import ROW, Field, Path, RecordMapping
 from prequential.mapping.rows import RowColumns
-from prequential.mapping.units import RFC3339, UNITS
+from prequential.mapping.units import RFC3339, UNITS, calendar_form
 from prequential.offline.tables.rows import FileRows, ObjectRows, Progress, RowFile, TakeRows, shortened
 from prequential.topics.values import quoted
 
@@ -139,32 +139,6 @@ text, as in {path: at, unit: '%Y-%m-%d %H:%M:%S', timezone: UTC}"
         way = f", or the form of such text, as in {{path: {name}, unit: '%Y-%m-%d %H:%M:%S', timezone: UTC}}"
         return f"{error}{way if isinstance(value, str) and value.strip() else ''}"
     return f"{name} is {quoted(value)}"
-
-
-#: Forms of dates and times whose digits look like one number, by how many digits that has.
-_FORMS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
-
-#: The years of such dates.
-_YEARS = range(1990, 2101)
-
-
-def calendar_form(values: Sequence[Any]) -> str | None:
-    """Return the form of dates that are written as numbers, if all values certainly are such dates.
-
-    >>> calendar_form([20260105, "20260131", 20260201.0]), calendar_form([20260105100000])
-    ('%Y%m%d', '%Y%m%d%H%M%S')
-    >>> calendar_form([20260131, 20260132]), calendar_form([0, 1_000]), calendar_form([1_700_000_000_000])
-    (None, None, None)
-    """
-    texts = {as_text(value).removesuffix(".0") for value in values if type(value) in (int, float, str)}
-    form = _FORMS.get(len(next(iter(texts), "")))
-    if form is None or not all(text.isdecimal() and text.isascii() for text in texts):
-        return None
-    try:
-        years = {datetime.strptime(text, form).year for text in texts}
-    except ValueError:
-        return None
-    return form if all(year in _YEARS for year in years) else None
 
 
 def better_unit(value: Any, unit: str | None) -> str | None:

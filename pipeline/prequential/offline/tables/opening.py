@@ -394,15 +394,19 @@ _fields_of = reader(dict[str, msgspec.Raw])
 
 
 def _time_columns(source: Located) -> list[TimeColumn]:
-    """Return the columns of a file without times that may contain times, or such fields of its first line."""
+    """Return the columns of a file without times that may contain times, or such fields of its first line.
+
+    There are none if `ts` is present: then the records are invalid for a reason of their own.
+    """
     names: Sequence[str] = ()
     if isinstance(source, TableSource):
-        names, section = columns_of(source.file), source.section
+        section = source.section
+        names = columns_of(source.file) if source.why_no_times() is None else ()
     elif isinstance(source, Source):
         section = f"files.{KINDS[source.kind]}"
         with suppress(Unreadable):
             names = list(_fields_of(source.lines[0]))
-    return [TimeColumn(source.kind, name, section) for name in time_names(names)]
+    return [] if "ts" in names else [TimeColumn(source.kind, name, section) for name in time_names(names)]
 
 
 def _check_times(sources: Mapping[int, Located]) -> None:

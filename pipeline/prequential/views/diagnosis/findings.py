@@ -339,7 +339,8 @@ def _positive_class(stream: StreamFacts, least: int) -> Iterator[Finding]:
 
 
 def _segments(stream: StreamFacts, least: int) -> Iterator[Finding]:
-    if sum(stream.records) < least:
+    records = sum(stream.records[:LABELS])  # labels have no segments
+    if not records or records < least:
         return
     for key in stream.unseen_keys:
         seen = f"; seen: {listed(stream.other_keys)}" if stream.other_keys else ", nor any other key"

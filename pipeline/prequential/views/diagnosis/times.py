@@ -8,7 +8,7 @@ import numpy as np
 from prequential.configuration.settings.durations import shown_duration
 from prequential.engine.input.refusals import Refusal
 from prequential.engine.input.seen import AHEAD, LEAST_MICROSECONDS, MICROSECONDS, SECONDS
-from prequential.mapping.units import Clocks, TimeColumn
+from prequential.mapping.units import Clocks, TimeColumn, calendar_form
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
 from prequential.views.diagnosis.classes import quoted
 from prequential.views.diagnosis.stream_facts import Finding, Step, StreamFacts
@@ -22,11 +22,16 @@ _YEAR = 31_556_952_000
 _COARSE = (3_600_000, 60_000, 1_000)
 _MANY = 10
 
+#: With fewer records, the first and the last time may look like dates by chance.
+_LEAST_DATES = 10
+
 
 def time_findings(stream: StreamFacts, least: int) -> Iterator[Finding]:
-    """Yield times of a stream in seconds or microseconds, and records far ahead of others."""
-    yield from _units(stream)
-    yield from _ahead(stream)
+    """Yield times of a stream in another unit, and records far ahead of others."""
+    dates = list(_dates(stream))
+    yield from dates or _units(stream)
+    if not dates:
+        yield from _ahead(stream)
 
 
 def has_wrong_times(stream: StreamFacts) -> bool:
@@ -79,6 +84,19 @@ def _units(stream: StreamFacts) -> Iterator[Finding]:
                     f"{text.format(year)} (first: {odd_records.place}): use one unit for all ts of a field",
                     KINDS[odd_records.kind],
                 )  # fmt: skip
+
+
+def _dates(stream: StreamFacts) -> Iterator[Finding]:
+    """Yield the kinds of records whose times are dates that are written as numbers, such as 20260105."""
+    for kind, records in enumerate(stream.records):
+        ends = stream.earliest[kind], stream.latest[kind]
+        if records >= _LEAST_DATES and calendar_form(ends) is not None:
+            yield Finding(
+                "dates", stream.name,
+                f"ts of {KINDS[kind]} are from {ends[0]} to {ends[1]}: are they dates instead of "
+                "milliseconds since 1970?",
+                KINDS[kind],
+            )  # fmt: skip
 
 
 def _ahead(stream: StreamFacts) -> Iterator[Finding]:
