@@ -48,6 +48,19 @@ def test_records_of_streams_that_belong_elsewhere_are_counted() -> None:
     assert shard.misplaced_streams == {away: 7}
 
 
+def test_a_successor_counts_those_that_its_predecessor_has_not_counted() -> None:
+    home = partition_of("s", PARTITIONS)
+    away = next(name for name in map(str, range(100)) if partition_of(name, PARTITIONS) != home)
+    shard = Shard(CONFIG, home, PARTITIONS)
+    shard.observed = False  # it repeats the journal
+    run(shard, of(away, *ONE))
+    assert shard.misplaced == [0, 0, 0]
+    shard.observed = True
+    run(shard, of(away, lab(2, 5, "a")))
+    assert shard.misplaced == [0, 0, 1]
+    assert shard.misplaced_streams == {away: 6}
+
+
 def test_without_a_number_of_partitions_nothing_is_misplaced() -> None:
     shard = Shard(CONFIG)
     run(shard, of("s", *ONE))

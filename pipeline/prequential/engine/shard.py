@@ -77,7 +77,8 @@ class Shard:
         self.vectors: list[OffsetVector] = []
         #: Records to skip: the reason by kind and offset.
         self.quarantine: dict[tuple[int, int], str] = {}
-        #: Misplaced records that this process has seen, counted by kind and by stream.
+        #: Misplaced records, by kind: those that no predecessor has processed; and by stream: all that this
+        #: process has seen.
         self.misplaced = [0, 0, 0]
         self.misplaced_streams: dict[str, int] = {}
         self._misplaced = np.zeros(0, dtype=np.bool_)  # by stream
@@ -415,8 +416,8 @@ class Shard:
         admitted = rows.refused[:stop] == 0
         their_streams, kinds = rows.stream[:stop][admitted], rows.kind[:stop][admitted]
         away = self._misplaced[their_streams]
-        for kind in kinds[away].tolist():
-            self.misplaced[kind] += 1
+        if self.observed:  # a predecessor has counted the records of its journal
+            self.misplaced = (np.array(self.misplaced) + np.bincount(kinds[away], minlength=3)).tolist()
         codes, counts = np.unique(their_streams[away], return_counts=True)
         for code, count in zip(codes.tolist(), counts.tolist()):
             name = streams[code].name
