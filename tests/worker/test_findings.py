@@ -162,6 +162,18 @@ def test_dead_letters_and_ids_that_never_meet(shards: Shards) -> None:
     assert rest == [ids]
 
 
+def test_dead_letters_of_earlier_workers_arent_among_the_records() -> None:
+    former = Shards(Config())
+    former.feed(PREDICTIONS, [*predictions(10), *rows(5_000, first=10)])
+    former.shard.flush()
+    shards = Shards(Config())
+    shards.shard.restore(iter(list(former.shard.snapshot())))
+    shards.runner.restored = streams_of(shards.shard)
+    shards.feed(PREDICTIONS, [*predictions(100, first=5_010), *rows(50, first=5_110)])
+    [found] = shards.look()
+    assert found.startswith("50 of 150 predictions are invalid; most often: ")
+
+
 def test_sections_of_streams_of_other_workers_arent_missed() -> None:
     config = Config(streams={"elsewhere": StreamConfig(), "here": StreamConfig()})
     shards = Shards(config)

@@ -73,8 +73,10 @@ def with_example(shard: Shard, facts: StreamFacts) -> StreamFacts:
 
 def read_by(shard: Shard) -> tuple[int, int, int]:
     """Return how many records a shard has processed in this process, by kind, invalid ones included."""
-    usable = shard.seen.records.sum(axis=0)
-    return triple(map(sum, zip(usable.tolist(), shard.state.dead_letters)))
+    counts = shard.seen.records.sum(axis=0).tolist()
+    for refusal in shard.refusals.reasons():  # the state also counts dead letters of earlier processes
+        counts[refusal.kind] += refusal.records
+    return triple(counts)
 
 
 def since(now: StreamFacts, before: StreamFacts | None) -> StreamFacts:
