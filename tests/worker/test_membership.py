@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 import confluent_kafka
@@ -226,6 +227,26 @@ def test_different_partitions_of_topics_are_refused() -> None:
     fetcher._on_places(FakeMember(), frozenset((topic, 1) for topic in INPUTS))  # type: ignore[arg-type]
     fetcher._serve_group(200.0)
     assert reports[-1] == frozenset({1})
+
+
+def test_a_shard_that_comes_back_has_no_lag_before_it_is_restored() -> None:
+    """It begins at offset 0, so the end of before would be its lag."""
+    fetcher = Fetcher(config_of(CLASSIC), lambda partitions: None)
+    assignment = [TopicPartition("predictions", number) for number in (0, 1)]
+    consumer = SimpleNamespace(
+        assignment=lambda: assignment, get_watermark_offsets=lambda part, cached: (0, 7_000)
+    )
+    fetcher._readers = [SimpleNamespace(consumer=consumer, open=_nothing, close=_nothing)]  # type: ignore[list-item]
+    for partition in (0, 1):
+        fetcher.open(partition, (0, 0, 0))
+    fetcher._look_at_ends()
+    assert fetcher.ends == {(0, 0): 7_000, (0, 1): 7_000}
+    fetcher.close(1)
+    fetcher._look_at_ends()  # the reader may be closing it
+    assert fetcher.ends == {(0, 0): 7_000}
+
+
+def _nothing(*_: Any) -> None: ...
 
 
 def test_a_member_whose_name_is_taken_tries_again(caplog: pytest.LogCaptureFixture) -> None:

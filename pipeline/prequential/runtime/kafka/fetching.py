@@ -155,6 +155,7 @@ class Fetcher:
         self._read_at = [-inf for _ in INPUTS]
         self._on_their_way = [0 for _ in INPUTS]  # fetches whose batches the shards do not have yet
         #: High watermarks by (kind, partition), for the lag, and when they were read (monotonic seconds).
+        #: Only those of open shards: one that comes back has no offsets to compare with until it is restored.
         self.ends: dict[tuple[int, int], int] = {}
         self.ends_at = 0.0
 
@@ -190,6 +191,7 @@ class Fetcher:
             self._held.discard((kind, partition))
             self._held_back.discard((kind, partition))
             self._readable_at.pop((kind, partition), None)
+            self.ends.pop((kind, partition), None)
             reader.close(partition)
 
     def hold(self, kind: int, partition: int, on: bool) -> None:
@@ -423,7 +425,7 @@ class Fetcher:
         for kind, reader in enumerate(self._readers):
             for part in reader.consumer.assignment():
                 _, high = reader.consumer.get_watermark_offsets(part, cached=True)
-                if high >= 0:
+                if high >= 0 and part.partition in self._open:
                     self.ends[kind, part.partition] = high
 
     def _on_places(self, _: Consumer, places: frozenset[Place] | None) -> None:
