@@ -373,7 +373,10 @@ def test_each_may_do_what_it_does_and_nothing_else(documents: Documents, tmp_pat
         "archive": {
             **{
                 ("topic", name, "literal"): {"Read", "Describe"}
-                for name in (_topics_archived(documents, prefix) or topics["output"] | topics["marks"])
+                for name in (
+                    _topics_archived(documents, prefix)
+                    or {*topics["output"], *topics["marks"], f"{prefix}disparities"}
+                )
             },
             ("group", "prequential-archive", "literal"): {"Describe"},
         },

@@ -69,6 +69,7 @@ class Component(WorkerProcess):
         if "--to" in words:  # the volume, or an object store
             words[words.index("--to") + 1] = str(self.folder / "archive")
             words[words.index("--http") + 1] = self.address
+            words[words.index("--every") + 1] = "1s"  # nobody is to wait for minutes
             return words
         return [*words, "--http", self.address]
 

@@ -194,10 +194,11 @@ class Archiver:
 
     def _assign(self) -> None:
         """Read topics and partitions that are new, from where the archive ends."""
+        # Also of topics that may be missing: brokers hide whether those are there.
+        permissions.require(self._kafka, dict.fromkeys(self._topics, permissions.READ))
         named = {self._kafka.topic(name) for name in _OPTIONAL} & set(self._topics)
         present = admin.present(self._kafka, list(named)) if named else set()
         topics = [topic for topic in self._topics if topic not in named or topic in present]
-        permissions.require(self._kafka, dict.fromkeys(topics, permissions.READ))
         identities = admin.identities(self._kafka, topics)
         for topic, identity in identities.items():
             self._note_identity(topic, identity.id)
