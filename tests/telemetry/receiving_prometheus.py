@@ -23,8 +23,8 @@ from tests.worker.processes import HANGS, eventually
 
 SOURCES = Path(__file__).parent / "prometheus"
 
-#: Without the discovery of targets in clouds, which would take most of the time to build.
-_TAGS = "remove_all_sd"
+#: Without the discovery of targets in clouds, which would take most of the time to build, and without C.
+_TAGS = "remove_all_sd,netgo"
 
 _RECEIVER = "--web.enable-otlp-receiver"
 

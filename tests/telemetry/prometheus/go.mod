@@ -1,6 +1,6 @@
 module prometheus
 
-go 1.26.8
+go 1.26.7
 
 require (
 	cloud.google.com/go/auth v0.24.1-0.20261001053825-dbc26066f70a // indirect
