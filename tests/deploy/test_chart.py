@@ -620,7 +620,8 @@ def test_values_go_where_they_belong(tmp_path: Path) -> None:
         "kafka.security.security\\.protocol=PLAINTEXT,kafka.secret=,kafka.schemaRegistry.url=http://registry,"
         "config.limits.instances_per_shard=20000000,networkPolicy.enabled=false,"
         "podDisruptionBudget.enabled=false,topics.create=false,dashboard.enabled=true,dashboard.open=true,"
-        "worker.staticMembership=false",
+        "worker.staticMembership=false,archive.enabled=true,archive.serviceAccountName=writer,"
+        "archive.volume.existingClaim=mine,config.otlp.endpoint=http://collector:4318",
     )  # fmt: skip
     config = configuration(documents, tmp_path)
     assert config.kafka.partitions == only(documents, "ScaledObject")["spec"]["maxReplicaCount"] == 8
@@ -629,6 +630,12 @@ def test_values_go_where_they_belong(tmp_path: Path) -> None:
     assert config.limits.instances_per_shard == 20_000_000
     assert config.http.host == "::"
     assert config.worker.instance_id is None
+    assert config.otlp.endpoint == "http://collector:4318"
+    archiver = pods(documents)["archive"]
+    assert archiver["spec"]["serviceAccountName"] == "writer"
+    assert f"[::]:{ARCHIVE_PORT}" in container(archiver)["args"]
+    assert {"name": "archive", "persistentVolumeClaim": {"claimName": "mine"}} in archiver["spec"]["volumes"]
+    assert of(documents, "PersistentVolumeClaim") == []
     page = pods(documents)["dashboard"]
     assert "::" in container(page)["args"]
     assert [volume["name"] for volume in page["spec"]["volumes"]] == ["configuration", "tmp"]

@@ -19,7 +19,7 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
 spec:
-  serviceAccountName: {{ include "prequential.fullname" $root }}
+  serviceAccountName: {{ $own.serviceAccountName | default (include "prequential.fullname" $root) }}
   automountServiceAccountToken: false
   enableServiceLinks: false
   {{- with .restart }}
