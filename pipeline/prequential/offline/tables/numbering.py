@@ -7,7 +7,7 @@ orders by such a column, positions would join each prediction with the label of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import islice
 from typing import Any
 
 from prequential.mapping.model import OPTIONAL, REQUIRED, Path, RecordMapping
@@ -20,6 +20,9 @@ ID = "instance_id"
 
 #: The fields of records, whose values may differ between the records of one instance.
 _FIELDS = {name for kind in (*REQUIRED, *OPTIONAL) for name in (*REQUIRED[kind], *OPTIONAL[kind])}
+
+#: Values that are compared at once.
+_CHUNK = 10_000
 
 #: Share of the values of a column that another table has too, from which on both name the same instances.
 _SAME = 0.5
@@ -80,30 +83,42 @@ def _check_order(tables: Mapping[str, RowFile], name_column: NameColumn) -> None
     for column in _shared_columns(tables):
         (first_kind, first), *others = tables.items()
         for kind, file in others:
-            row = _first_difference(_values(first, column), _values(file, column))
-            if row is None or not _name_the_same(_values(first, column), _values(file, column)):
+            difference = _first_difference(first, file, column)
+            if difference is None or not _name_the_same(_values(first, column), _values(file, column)):
                 continue
-            values = [next(_values(each, column, from_row=row)) for each in (first, file)]
+            row, (value, other_value) = difference
             raise UsageError(
                 f"rows belong together by position, since there is no {ID}, but the column {column!r} has "
-                f"the same values in another order: row {row} has {values[0]!r} in {first_kind} and "
-                f"{values[1]!r} in {kind}: expected {name_column(column)}, or rows in the same order"
+                f"the same values in another order: row {row} has {value!r} in {first_kind} and "
+                f"{other_value!r} in {kind}: expected {name_column(column)}, or rows in the same order"
             )
 
 
-def _values(file: RowFile, column: str, from_row: int = 0) -> Iterator[Any]:
-    """Yield the values of a column, from a row on."""
+def _values(file: RowFile, column: str) -> Iterator[Any]:
+    """Yield the values of a column, as Python's own."""
     path = Path("value", (column,), column)
-    values = chain.from_iterable(rows.column(path) for rows in file.batches(only=[path]))
-    for row, value in enumerate(values):
-        if row >= from_row:
-            yield value.item() if hasattr(value, "item") else value
+    for rows in file.batches(only=[path]):
+        values: Any = rows.column(path)
+        yield from values.tolist() if hasattr(values, "tolist") else values
 
 
-def _first_difference(values: Iterable[Any], other_values: Iterable[Any]) -> int | None:
-    """The first row whose values differ as text; None if all are equal."""
-    pairs = zip(values, other_values)
-    return next((row for row, (value, other) in enumerate(pairs) if str(value) != str(other)), None)
+def _first_difference(first: RowFile, other: RowFile, column: str) -> tuple[int, tuple[Any, Any]] | None:
+    """The first row whose values of a column differ as text, and these values; None if all are equal.
+
+    None as well if the first values occur several times, so that they don't name instances.
+    """
+    values, other_values = _values(first, column), _values(other, column)
+    row = 0
+    while chunk := list(islice(values, _CHUNK)):
+        other_chunk = list(islice(other_values, _CHUNK))
+        if row == 0 and len(set(map(str, chunk))) < len(chunk):
+            return None
+        if chunk != other_chunk:
+            for place, pair in enumerate(zip(chunk, other_chunk)):
+                if str(pair[0]) != str(pair[1]):
+                    return row + place, pair
+        row += len(chunk)
+    return None
 
 
 def _name_the_same(values: Iterable[Any], other_values: Iterable[Any]) -> bool:

@@ -262,8 +262,8 @@ def open_sources(
     files = {kind: opened[path] for kind, path in paths.items() if kind not in sources}
     by_row = not sources and lack_ids(config, files)
     if by_row:
-        sections = " and ".join(f"files.{KINDS[kind]}" for kind in files)
-        files = number_rows(files, lambda column: f"{ID}: {column} in the sections {sections}")
+        places = " and ".join(f"files.{KINDS[kind]}" for kind in files)
+        files = number_rows(files, lambda column: f"{ID}: {column} in the sections {places}")
     return in_order({**sources, **table_sources(config, files, progress, defaults)}, by_row=by_row)
 
 
