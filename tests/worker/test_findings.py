@@ -145,6 +145,33 @@ def test_what_was_hours_ago_isnt_judged(shards: Shards, monkeypatch: pytest.Monk
     assert found == [[LATE], [LATE], [LATE], []]
 
 
+@pytest.mark.parametrize(
+    ("ahead", "sentence"),
+    [
+        (30 * DAY, "s: 2 of 202 records have a ts 30d after all others"),
+        (300 * 365 * DAY, "s: 2 of 202 records have a ts about 300 years after all others"),
+    ],
+)
+def test_a_clock_that_was_ahead_hours_ago_isnt_judged(
+    ahead: int, sentence: str, shards: Shards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither by the worker that has seen it, nor by one that restores the shard."""
+    now = [0.0]
+    monkeypatch.setattr(findings, "monotonic", lambda: now[0])
+    shards.feed(PREDICTIONS, predictions(200))
+    shards.feed(PREDICTIONS, [{**row, "ts": row["ts"] + ahead} for row in predictions(2, first=200)])
+    found = []
+    for hour in range(4):
+        now[0] = 3600.0 * hour
+        found.append([line.partition(" (first")[0] for line in shards.look()])
+    assert found == [[sentence], [sentence], [sentence], []]
+    shards.feed(PREDICTIONS, [{**row, "ts": row["ts"] + ahead} for row in predictions(1, first=202)])
+    assert len(shards.look()) == 1, "another one has come"
+    shards.runner.restored = streams_of(shards.shard)
+    shards.findings = Findings(Config())
+    assert shards.look() == []
+
+
 def test_dead_letters_and_ids_that_never_meet(shards: Shards) -> None:
     shards.feed(PREDICTIONS, predictions(200))
     shards.feed(LABELS, rows(200, first=1_000, y_true="a"))

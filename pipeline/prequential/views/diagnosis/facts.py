@@ -27,7 +27,7 @@ from prequential.views.diagnosis.stream_facts import (
     Unpaired,
     likely_cause,
 )
-from prequential.views.diagnosis.times import may_lack_predictions, never_meet
+from prequential.views.diagnosis.times import YEAR_2200, may_lack_predictions, never_meet
 
 
 def triple(values: Iterable[int]) -> tuple[int, int, int]:
@@ -84,6 +84,8 @@ def since(now: StreamFacts, before: StreamFacts | None) -> StreamFacts:
 
     Labels that were waiting before may meet predictions, or lose their horizon, later. So fewer may be
     waiting than before: `waiting_labels` is negative then, and makes up for earlier labels in `unmatched`.
+    The longest step of time counts if it, or a record as late, has come since; a time after the year 2200 if
+    it is later than all before.
     """
     if before is None:
         return now
@@ -103,9 +105,21 @@ def since(now: StreamFacts, before: StreamFacts | None) -> StreamFacts:
     return replace(
         now,
         records=triple(a - b for a, b in zip(now.records, before.records)),
+        latest=triple(
+            min(latest, YEAR_2200 - 1) if latest == earlier_latest else latest
+            for latest, earlier_latest in zip(now.latest, before.latest)
+        ),
+        step=now.step if _has_come_since(now.step, before.step) else None,
         odd=tuple(odd_records for odd_records in odd if odd_records.number),
         **{name: getattr(now, name) - getattr(before, name) for name in counts},
     )
+
+
+def _has_come_since(now: Step | None, before: Step | None) -> bool:
+    """Whether a step of time, or a record as late as its own, has come since `before`."""
+    if now is None or before is None:
+        return now is not None
+    return now.after != before.after or now.later > before.later
 
 
 def _stream(shard: Shard, stream: Stream, place_of: PlaceOf) -> StreamFacts:

@@ -14,7 +14,7 @@ from prequential.views.diagnosis.classes import quoted
 from prequential.views.diagnosis.stream_facts import Finding, Step, StreamFacts
 
 #: No current stream has times after the year 2200, or times in milliseconds before March 1973.
-_YEAR_2200, _LEAST_MS = 7_258_118_400_000, 100_000_000_000
+YEAR_2200, _LEAST_MS = 7_258_118_400_000, 100_000_000_000
 
 _YEAR = 31_556_952_000
 
@@ -36,7 +36,7 @@ def time_findings(stream: StreamFacts, least: int) -> Iterator[Finding]:
 
 def has_wrong_times(stream: StreamFacts) -> bool:
     """Return whether times of the stream are wrong, so that late and expired records mean nothing."""
-    return bool(stream.odd) or max(stream.latest) >= _YEAR_2200 or _astray(stream) is not None
+    return bool(stream.odd) or max(stream.latest) >= YEAR_2200 or _astray(stream) is not None
 
 
 def shown(duration: int) -> str:
@@ -121,7 +121,7 @@ def _ahead(stream: StreamFacts) -> Iterator[Finding]:
             f"{np.datetime64(step.after, 'ms').astype('datetime64[s]')}Z): check that time",
             "step",
         )  # fmt: skip
-    elif max(stream.latest) >= _YEAR_2200 and max(stream.latest) < LEAST_MICROSECONDS:
+    elif max(stream.latest) >= YEAR_2200 and max(stream.latest) < LEAST_MICROSECONDS:
         year = 1970 + max(stream.latest) // _YEAR
         yield Finding("future", stream.name, f"some ts are in the year {year}: check the producer's clock")
 
