@@ -27,6 +27,9 @@ _LOOK_SECONDS = 0.5
 #: Longest timeout of transactions that a broker accepts (`transaction.max.timeout.ms`).
 MAX_TIMEOUT_MS = 900_000
 
+#: The brokers' time (epoch ms) when the clock of the simulation is at 0.
+EPOCH_MS = 1_700_000_000_000
+
 
 class Record(NamedTuple):
     """What a producer sends."""
@@ -382,14 +385,18 @@ class Cluster:
         self._numbers = count(1)
         #: Seconds that markers take from the coordinator to a partition.
         self.marker_delay: Callable[[], float] = lambda: self.random.random() * 0.01
-        #: Topics whose disks are full: nothing can be appended.
-        self.full: set[str] = set()
+        #: Topics whose disks are full, and partitions without a leader: nothing can be appended.
+        self.full: set[str | Place] = set()
         #: Told of what happens, for the story of a world.
         self.tell: Callable[[str], None] = lambda line: None
 
     def now_ms(self) -> int:
         """The brokers' clock: epoch milliseconds."""
-        return 1_700_000_000_000 + round(self.loop.time() * 1000) + self.clock_step
+        return EPOCH_MS + round(self.loop.time() * 1000) + self.clock_step
+
+    def is_full(self, place: Place) -> bool:
+        """Whether nothing can be appended to a partition."""
+        return place in self.full or place[0] in self.full
 
     # ---- topics
 
@@ -473,7 +480,7 @@ class Cluster:
         key = known.producer_id, epoch, batch
         if key in log.batches:
             return 0, log.batches[key]
-        if place[0] in self.full:
+        if self.is_full(place):
             return KafkaError.KAFKA_STORAGE_ERROR, []
         transaction = known.transaction
         if (
@@ -545,7 +552,7 @@ class Cluster:
                     group.offsets[place] = offset
         else:
             log = self.log(where)
-            if where[0] in self.full:  # the coordinator tries again
+            if self.is_full(where):  # the coordinator tries again
                 again = (known, transaction, where, waiting)
                 self.loop.call_outside(self._mark, *again, delay=_LOOK_SECONDS)
                 return

@@ -41,6 +41,9 @@ _LOOK_SECONDS = 0.05
 #: Seconds of a session, and between heartbeats, that brokers have for the `consumer` protocol.
 _BROKERS_SESSION_SECONDS, _BROKERS_HEARTBEAT_SECONDS = 6.0, 0.5
 
+#: Seconds after which a client that was not asked for records has the present ones: it fetches ahead.
+_AHEAD_SECONDS = 0.1
+
 #: Seconds that brokers delay an answer about a partition without new records.
 _BATCH = 10_000
 
@@ -64,11 +67,18 @@ class Client:
         self.cluster, self.network = surroundings[-1]
         self.process = current_process.get()
         self.is_closed = False
+        #: Whether it has lost its brokers for good, though they are there.
+        self.is_stranded = False
+        self.network.clients.append(self)
 
     def alive(self) -> None:
         """Raise Killed if the client's process has ended."""
         if self.process is not None and not self.process.is_alive:
             raise Killed
+
+    def reaches_brokers(self) -> bool:
+        """Whether requests reach the brokers at present."""
+        return not self.is_stranded and self.network.reaches(self.process)
 
     def request(
         self, apply: Callable[[], Any], seconds: float, broken: Callable[[], None] = lambda: None,
@@ -77,7 +87,7 @@ class Client:
         """The answer to a request; raises KafkaException if none arrives in time."""
         self.alive()
         deadline = self.loop.time() + seconds
-        answer = self.network.request(self.process, apply, deadline, broken, kind)
+        answer = self.network.request(self.process, apply, deadline, self.reaches_brokers, broken, kind)
         if answer is None:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, retriable=True))
         return answer[0]
@@ -347,6 +357,8 @@ class _Reading:
         self.is_failed = False
         #: When the present fetch is answered, and where the partition ended for it; None: no fetch is out.
         self.answer: tuple[float, int] | None = None
+        #: When it was last asked for records; None: not since a fetch could begin.
+        self.looked_at: float | None = None
         self.eof: int | None = None
         self.ends: tuple[int, int] | None = None
         self.stored: int | None = None
@@ -422,7 +434,7 @@ class Consumer(Client):
         """Fetch nothing of these partitions for now."""
         for part in partitions:
             reading = self._readings[part.topic, part.partition]
-            reading.is_paused, reading.answer = True, None
+            reading.is_paused, reading.answer, reading.looked_at = True, None, None
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Fetch from these partitions again."""
@@ -484,16 +496,21 @@ class Consumer(Client):
     def _fetched(self, place: Place, reading: _Reading, most: int) -> list[Message]:
         log = self.cluster.log(place)
         now = self.loop.time()
-        if log is None or not self.network.reaches(self.process):
+        if log is None or not self.reaches_brokers():
             return []
         end = log.stable_end if self._is_committed else log.end
+        unread = now - (now if reading.looked_at is None else reading.looked_at)
+        reading.looked_at = now
         if reading.answer is None:
             if reading.offset == end == reading.eof and reading.ends == (log.start, log.end):
                 return []  # the broker has nothing to answer yet
-            reading.answer = (now + self.network.fetch_delay(), end)
+            delay = self.network.fetch_delay()
+            is_ahead = unread > max(delay, _AHEAD_SECONDS)
+            reading.answer = (now if is_ahead else now + delay, end)
         if reading.answer[0] > now:
             return []
-        end = reading.answer[1]
+        if now - reading.answer[0] < _AHEAD_SECONDS:
+            end = reading.answer[1]
         reading.ends = log.start, max(end, log.end)
         if reading.offset == OFFSET_BEGINNING:
             reading.offset = log.start
@@ -562,7 +579,7 @@ class Consumer(Client):
         if self._is_fenced:
             return Message(error=KafkaError(KafkaError._FATAL, "static member is fenced", fatal=True))
         if self._is_expelled:
-            if not self.network.reaches(self.process):
+            if not self.reaches_brokers():
                 return None
             self._is_expelled, self._assigned, self._generation = False, None, -1
             self._is_rebalancing = False
@@ -635,7 +652,7 @@ class Consumer(Client):
         process = self.process
         if self.is_closed or process is None:
             return not self.is_closed
-        return process.is_alive and not process.is_paused and self.network.reaches(process)
+        return process.is_alive and not process.is_paused and self.reaches_brokers()
 
     def group_rebalances(self) -> None:
         """The coordinator waits for this member to join again, which learns it with its next heartbeat."""
@@ -734,6 +751,8 @@ class Consumer(Client):
             return list(offsets)
 
         def arrive() -> None:
+            if self.is_stranded:
+                return
             code = apply()
             if "on_commit" in self._settings:
                 self._commits.append((KafkaError(code) if code else None, list(offsets)))

@@ -22,6 +22,9 @@ from typing import Any
 
 from greenlet import getcurrent, greenlet
 
+#: When the clock begins, in seconds.
+BEGINS = 1_000.0
+
 #: Seconds that one step of anything costs.
 _STEP_SECONDS = 20e-6
 
@@ -162,7 +165,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.steps = 0
         self.errors: list[dict[str, Any]] = []
         self._shuffles = shuffles
-        self._now = 1_000.0
+        self._now = BEGINS
         self._numbers = count()
         #: What is ready, in order, by lane; one lane at a time has its turn.
         self._lanes: dict[Any, deque[asyncio.Handle]] = {}

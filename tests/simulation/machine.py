@@ -30,16 +30,26 @@ import confluent_kafka.admin
 from prequential.cli import main as _every_module
 from prequential.configuration.settings import model
 from prequential.engine.input.encoder import Encoder
+from prequential.engine.input.plain import Parser
 from prequential.offline.replay import from_topics
 from prequential.runtime import program
 from prequential.runtime.ingest import app as ingest_app
-from prequential.runtime.kafka import librdkafka, partition_queues, process, readers, rejected, transport
+from prequential.runtime.kafka import (
+    fetching,
+    librdkafka,
+    partition_queues,
+    process,
+    readers,
+    rejected,
+    transport,
+)
 from prequential.runtime.notifying import app as notify_app
 from prequential.runtime.notifying import posting
 from prequential.runtime.worker import (
     app as worker_app,
 )
 from prequential.runtime.worker import (
+    back_pressure,
     batches,
     checkpoint,
     findings,
@@ -231,10 +241,19 @@ def _make_worker(*args: Any, **options: Any) -> worker_app.Worker:
     return worker
 
 
-#: The instances at whose records a worker dies: of an error, or of a crash below Python.
+#: The instances at whose records a worker dies, when they are evaluated or when they are parsed: of an error,
+#: or of a crash below Python.
 POISON, CRASH = "poison", "crash"
+UNREADABLE, CRASH_OF_PARSER = "unreadable", "crash-of-parser"
 
-_encode = Encoder.encode
+#: The status of a process that has crashed: SIGSEGV.
+CRASHED = -11
+
+#: The instance at whose records some workers die of an error, and others don't; and how many still will.
+UNLUCKY = "unlucky"
+misfortunes = [0]
+
+_encode, _parse = Encoder.encode, Parser.parse
 
 
 def _encode_unless_poison(self: Encoder, records: Any, *more: Any) -> Any:
@@ -242,8 +261,20 @@ def _encode_unless_poison(self: Encoder, records: Any, *more: Any) -> Any:
         if record.instance_id == POISON:
             raise ValueError("the record is poison")
         if record.instance_id == CRASH:
-            leave(-11)
+            leave(CRASHED)
+        if record.instance_id == UNLUCKY and misfortunes[0]:
+            misfortunes[0] -= 1
+            raise ValueError("the record is poison for now")
     return _encode(self, records, *more)
+
+
+def _parse_unless_poison(self: Parser, kind: int, values: Any) -> Any:
+    for value in values:
+        if value is not None and b'"%s"' % UNREADABLE.encode() in value:
+            raise ValueError("the record is poison")
+        if value is not None and b'"%s"' % CRASH_OF_PARSER.encode() in value:
+            leave(CRASHED)
+    return _parse(self, kind, values)
 
 
 def _reader(consumer: Any, topic: str) -> readers.PartitionReader:
@@ -305,6 +336,20 @@ _CONSTANTS: tuple[tuple[Any, str, Any], ...] = (
 )
 
 
+#: The same for worlds whose buffers are so small that shards have more than enough of a topic.
+_NARROW: tuple[tuple[Any, str, Any], ...] = (
+    (fetching, "_LEAST_PLENTY", 5),
+    (fetching, "_MOST", 6),
+    (round_pace, "_MOST_AHEAD", 5),
+    (round_pace, "_ROUND", 3),
+    (round_pace, "_LEAST_ROUND", 3),
+    (round_pace, "_FULL_ROUND", 2),
+    (checkpoint, "_BACKLOG", 15),
+    (back_pressure, "_HOLD", 20),
+    (back_pressure, "_RESUME", 5),
+)
+
+
 def _modules() -> list[types.ModuleType]:
     return [module for name, module in sorted(sys.modules.items()) if name.startswith("prequential.")]
 
@@ -334,6 +379,7 @@ def _seams() -> Iterator[tuple[Any, str, Any]]:
     yield worker_app, "Worker", _make_worker
     yield ingest_app, "Ingest", _make_ingest
     yield Encoder, "encode", _encode_unless_poison
+    yield Parser, "parse", _parse_unless_poison
     yield (
         growing,
         "asyncio",
@@ -354,19 +400,23 @@ class _Story(logging.Handler):
 
 
 @contextmanager
-def simulated(story: Callable[[str], None]) -> Iterator[None]:
-    """Have the product run in the simulated machine, and tell what it logs."""
+def simulated(story: Callable[[str], None], *, is_narrow: bool = False) -> Iterator[None]:
+    """Have the product run in the simulated machine, and tell what it logs.
+
+    If the world `is_narrow`, buffers are small.
+    """
     if not _known_seams:
         _known_seams.extend(_seams())
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in _known_seams]
-    inherited = [name in vars(owner) if isinstance(owner, type) else True for owner, name, _ in _known_seams]
+    seams = [*_known_seams, *(_NARROW if is_narrow else ())]
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in seams]
+    inherited = [name in vars(owner) if isinstance(owner, type) else True for owner, name, _ in seams]
     logger = logging.getLogger("prequential")
     handler, level, propagates = _Story(), logger.level, logger.propagate
     tell.append(story)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     logger.propagate = False
-    for owner, name, value in _known_seams:
+    for owner, name, value in seams:
         setattr(owner, name, value)
     rejected.rejected.__init__()  # type: ignore[misc]
     rejected.complain.__init__()  # type: ignore[misc]

@@ -20,9 +20,23 @@ if TYPE_CHECKING:
     from tests.simulation.world import SimulatedProgram, World
 
 #: Kinds of mistakes, with the input that has them: predictions are made after their labels, labels have
-#: ids of their own, or predictions lack a field.
+#: ids of their own, or predictions lack a field; or the times of predictions are in seconds, in microseconds,
+#: or those of a clock that is ahead.
 LATE, IDS, INVALID = "late", "ids", "invalid"
-KINDS = {LATE: 1, IDS: 2, INVALID: 1}
+SECONDS, MICROSECONDS, AHEAD = "seconds", "microseconds", "ahead"
+KINDS = {LATE: 1, IDS: 2, INVALID: 1, SECONDS: 1, MICROSECONDS: 1, AHEAD: 1}
+
+#: Kinds in which times are wrong.
+CLOCKS = (SECONDS, MICROSECONDS, AHEAD)
+
+#: By how much (ms) a clock is ahead: more than the horizon of streams allows.
+_AHEAD_MS = 7_200_000
+
+
+def wrong_time(kind: str, time: int) -> int | None:
+    """Return what a producer with a mistake says instead of a time (ms); None: it says no time."""
+    times = {SECONDS: time // 1000, MICROSECONDS: time * 1000, AHEAD: time + _AHEAD_MS}
+    return times.get(kind)
 
 #: Records with the mistake that are certainly enough for a finding (`findings._LEAST` in worlds is 10).
 _ENOUGH = 12
@@ -34,6 +48,9 @@ class Mistake(NamedTuple):
     kind: str
     stream: str
     until: float
+    #: From when on it makes it, and at how many instances at most.
+    since: float = 0.0
+    most: int = 1_000
 
 
 class Seen(NamedTuple):
@@ -65,16 +82,19 @@ class MistakeWatch:
         runner = process.program.runners[number]
         self._restored[process, number] = tuple(runner.shard.merge.vector)
 
-    def seen(self, process: Process) -> Seen:
-        """What a worker has seen of the stream since it restored the shard, within the time of findings."""
+    def seen(self, process: Process, kind: int) -> Seen:
+        """What a worker has seen of an input of the stream since it restored the shard.
+
+        Only what is within the time of findings counts.
+        """
         world, partition = self._world, self._partition
         runner = process.program.runners.get(partition)
         restored = self._restored.get((process, partition))
         if runner is None or restored is None:
             return Seen(0, 0)
-        log = world.cluster.topics[world.config.kafka.topic(INPUTS[self._kind])][partition]
+        log = world.cluster.topics[world.config.kafka.topic(INPUTS[kind])][partition]
         since = world.cluster.now_ms() - 1000 * (2 * findings._HOUR + findings.LOOK_SECONDS)
-        entries = log.read(restored[self._kind], runner.shard.merge.vector[self._kind], committed=True)
+        entries = log.read(restored[kind], runner.shard.merge.vector[kind], committed=True)
         wrong = right = 0
         for entry in entries:
             assert entry.record is not None
@@ -90,13 +110,17 @@ class MistakeWatch:
         return str(value["instance_id"]).startswith(self._mistake.kind)
 
     def is_true(self, process: Process) -> bool:
-        """Whether a worker may find something about the stream now."""
-        return self.seen(process).wrong > 0
+        """Whether a worker may find something about the stream now.
+
+        Where times were wrong, also labels of such instances are odd: they come long after, or before.
+        """
+        kinds = (1, 2) if self._mistake.kind in CLOCKS else (self._kind,)
+        return any(self.seen(process, kind).wrong > 0 for kind in kinds)
 
     def why_silent(self, program: SimulatedProgram) -> str | None:
         """Return why a worker should have found the mistake by now, if it should."""
         process = program.process
-        seen = self.seen(process)
+        seen = self.seen(process, self._kind)
         assert program.worker is not None
         if program.worker._findings.present:
             self.was_found = True

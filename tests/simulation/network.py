@@ -53,6 +53,8 @@ class Network:
         #: Processes whose next request to end a transaction arrives after the one that repeats it: by how
         #: many seconds it comes late.
         self.overtaken: dict[Process, float] = {}
+        #: All clients, in the order in which they were made.
+        self.clients: list[Any] = []
         #: What befalls processes within one of their next requests.
         self.armed: dict[Process, Strike] = {}
 
@@ -67,13 +69,14 @@ class Network:
 
     def request(
         self, process: Process | None, apply: Callable[[], Any], deadline: float,
-        broken: Callable[[], None] = lambda: None, kind: str | None = None,
+        reaches: Callable[[], bool], broken: Callable[[], None] = lambda: None, kind: str | None = None,
     ) -> Any:  # fmt: skip
         """Send a request until it is answered; returns the answer, or None after the deadline.
 
-        `apply` is what the broker does, possibly several times. `broken` is called when the connection ends:
-        the client then sends the request again, though the first one may still arrive. `kind` names the
-        request. Without a thread to wait in, the answer comes at once.
+        `apply` is what the broker does, possibly several times. `reaches` says whether requests get through
+        at present. `broken` is called when the connection ends: the client then sends the request again,
+        though the first one may still arrive. `kind` names the request. Without a thread to wait in, the
+        answer comes at once.
         """
         loop = self._loop
         if loop.thread() is None:
@@ -82,7 +85,7 @@ class Network:
             left = deadline - loop.time()
             if left <= 0:
                 return None
-            if not self.reaches(process):
+            if not reaches():
                 broken()
                 loop.block(min(left, _CUT_SECONDS))
                 continue

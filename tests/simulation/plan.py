@@ -16,11 +16,13 @@ from prequential.configuration.settings.model import Config, SourceConfig, Worke
 from prequential.configuration.settings.notifications import NOTIFIED, NotifyConfig
 from prequential.configuration.settings.streams import BY_INSTANCE, DetectorConfig, StreamConfig
 from prequential.topics.clients import CLASSIC, CONSUMER, KafkaConfig
-from prequential.topics.partitioning import key_of
+from prequential.topics.partitioning import key_of, partition_of
 from prequential.topics.specs import DEAD_LETTERS, JOURNAL, METRICS, PARTS, SNAPSHOTS
 
-from tests.simulation.machine import CRASH, POISON
-from tests.simulation.mistakes import IDS, INVALID, KINDS, LATE, Mistake
+from tests.simulation.broker import EPOCH_MS
+from tests.simulation.loop import BEGINS
+from tests.simulation.machine import CRASH, CRASH_OF_PARSER, POISON, UNLUCKY, UNREADABLE
+from tests.simulation.mistakes import CLOCKS, IDS, INVALID, KINDS, LATE, Mistake, wrong_time
 from tests.simulation.network import END, OFFSETS
 
 
@@ -49,7 +51,7 @@ class Fault:
 
     def __str__(self) -> str:
         parts = [self.kind]
-        if self.kind in ("kill", "terminate", "pause", "cut", "stray", "overtake"):
+        if self.kind in ("kill", "terminate", "pause", "cut", "stray", "overtake", "strand"):
             parts.append(f"worker {self.worker}")
         if self.seconds:
             parts.append(f"for {self.seconds:.2f} s")
@@ -76,14 +78,27 @@ class Plan:
     is_static: bool = False
     #: Share of requests that the webhook of `notify` refuses, or whose answer is lost.
     webhook_loss: float = 0.0
-    #: Whether a record is among them at which workers die.
-    has_poison: bool = False
+    #: The instance of a record at which workers die; None: there is no such record.
+    poison: str | None = None
+    #: How many workers die of an error at the record of another instance, at which later ones do not.
+    misfortunes: int = 0
+    #: Whether shards have room for a few records only.
+    is_narrow: bool = False
+    #: Whether several records may share a message, one of which is invalid.
+    is_packed: bool = False
     #: Longest time by which the answer to a fetch comes later than those of others, in seconds.
     jitter: float = 0.0
     #: What the producer of a stream does wrong for some time.
     mistake: Mistake | None = None
     #: By stream and model, how many outcomes there must be: instances with a prediction and a label.
     outcomes: Mapping[tuple[str, str], int] = field(default_factory=dict, hash=False)
+    #: How many outcomes there may be in addition: of predictions whose times are wrong.
+    doubtful: Mapping[tuple[str, str], int] = field(default_factory=dict, hash=False)
+
+    @property
+    def has_poison(self) -> bool:
+        """Whether a record is among them at which workers die."""
+        return self.poison is not None
 
 
 class Aim(NamedTuple):
@@ -114,15 +129,23 @@ class Aim(NamedTuple):
     settings: Mapping[str, Any] = {}
     #: Whether the producer of a stream makes a mistake for some time.
     has_mistake: bool = False
+    partitions: Sequence[int] = (1, 1, 2, 2, 3)
+    #: Whether each shard has one stream, whose outcomes all have messages.
+    is_spread: bool = False
+    #: How many instances there are; None: 10 to 60.
+    instances: int | None = None
+    #: Whether all these worlds have shards with room for a few records only; else, some have.
+    is_narrow: bool = False
 
 
 _KINDS = {
     "kill": 9, "terminate": 3, "pause": 4, "slow": 3, "lose": 6, "cut": 4, "markers": 2, "clock": 1,
     "compact": 2, "reconfigure": 1, "stray": 2, "rebuild": 1, "damage": 1, "grow": 1, "late": 2, "full": 2,
+    "strand": 1, "leaderless": 1,
 }  # fmt: skip
 
 AIMS = {
-    "anything": Aim(0.38, _KINDS, (0, 1, 2, 3, 4, 6)),
+    "anything": Aim(0.34, _KINDS, (0, 1, 2, 3, 4, 6)),
     # Members of the group of `ingest` lose partitions while a transaction is under way.
     "group": Aim(
         0.1, {"pause": 8, "markers": 4, "kill": 3, "terminate": 3, "lose": 2, "cut": 3}, (2, 3, 4), (2,),
@@ -153,7 +176,14 @@ AIMS = {
     # What is evaluated changes.
     "revise": Aim(0.05, {"revise": 5, "kill": 4, "slow": 1, "compact": 1}, (2, 3), (0,), poison=0.0),
     # Records that crash workers.
-    "crash": Aim(0.04, {"kill": 1, "terminate": 1}, (0, 1), (0,), poison=1.0),
+    "crash": Aim(0.05, {"kill": 1, "terminate": 1}, (0, 0, 1), (0,), poison=1.0),
+    # Clients that have lost their brokers for good.
+    "strand": Aim(0.02, {"strand": 6, "kill": 1}, (1, 2), poison=0.0),
+    # One shard of a worker can't publish.
+    "leaderless": Aim(
+        0.01, {"leaderless": 1}, (1,), (0,), workers=(1,), in_transactions=0.0, poison=0.0, is_narrow=True,
+        partitions=(2,), is_spread=True, instances=100, away=(12.0, 25.0),
+    ),
     # What workers find about the mistakes of a producer, also after they have restored a shard.
     "mistake": Aim(
         0.06, {"kill": 6, "terminate": 3, "compact": 1}, (0, 2, 3, 4), (0,), quick=0.0, in_transactions=0.0,
@@ -171,12 +201,14 @@ def aim_of(seed: int) -> Aim:
 def plan_of(seed: int) -> Plan:
     """The plan of a seed."""
     rng, aim = random.Random(f"plan {seed}"), aim_of(seed)
-    partitions, workers = rng.choice([1, 1, 2, 2, 3]), rng.choice(aim.workers)
+    partitions, workers = rng.choice(aim.partitions), rng.choice(aim.workers)
     stream = _stream(rng)
     own = random.Random(f"notify {seed}")
     notifiers = own.choice([1, 2]) if own.random() < 0.1 and not aim.has_mistake else 0
     if notifiers:
         stream = replace(stream, detectors=_DETECTORS)
+    if aim.is_spread:
+        stream = replace(stream, emit_outcomes=1)
     wide = {_WIDE: replace(stream, key=BY_INSTANCE, emit_outcomes=None)} if rng.random() < 0.2 else {}
     ingests = rng.choice(aim.ingests)
     protocol = random.Random(f"protocol {seed}").choices([CLASSIC, CONSUMER], [5, 1])[0]
@@ -187,34 +219,93 @@ def plan_of(seed: int) -> Plan:
     )  # fmt: skip
     seconds = rng.choice([6.0, 12.0, 20.0])
     streams = [*wide, *(f"s-{number}" for number in range(rng.choice([1, 2, 3])))]
+    if aim.is_spread:
+        seconds, streams, wide = 20.0, _one_in_each(config.kafka.partitions), {}
     mistake = None
     if aim.has_mistake:
         seconds, streams, wide = 20.0, streams[-1:], {}
         mistake = Mistake(rng.choice([LATE, LATE, *KINDS]), streams[-1], rng.choice([6.0, 10.0]))
-    sends, outcomes = _sends(rng, streams, seconds, aim, mistake, degrades=notifiers > 0)
+        if mistake.kind in CLOCKS and rng.random() < 0.4:
+            mistake = mistake._replace(since=3.0, most=2)
+    sends, outcomes, doubtful = _sends(rng, streams, seconds, aim, mistake, degrades=notifiers > 0)
     if ingests:
         sends = [send._replace(topic=SOURCE) if send.topic == "labels" else send for send in sends]
     programs = [*range(workers), *(INGESTS + number for number in range(ingests))]
     programs += [NOTIFIERS + number for number in range(notifiers)]
     if aim.ingests == (2,):
         programs = programs[workers:]
-    has_poison = rng.random() < aim.poison
-    if has_poison:
-        instance = rng.choice([POISON, CRASH])
+    packed = random.Random(f"packed {seed}")
+    is_packed = packed.random() < 0.2 and not (ingests or aim.has_mistake)
+    if is_packed:
+        sends = _packed(packed, sends)
+    poison = rng.choice(_POISONS) if rng.random() < aim.poison else None
+    if poison is not None:
         sends = sorted(
-            [*sends, poison_at(rng.random() * seconds, streams[-1], instance)], key=lambda send: send.time
+            [*sends, poison_at(rng.random() * seconds, streams[-1], poison)], key=lambda send: send.time
         )
+    narrow = random.Random(f"narrow {seed}").random()
+    is_narrow = aim.is_narrow or narrow < (0.5 if is_packed else 0.1)
     return Plan(
         config, workers, ingests, notifiers, sends, _faults(rng, programs, seconds, aim),
         shuffles=rng.random() < 0.7, is_static=rng.random() < 0.2 and protocol == CLASSIC,
-        has_poison=has_poison, jitter=aim.jitter,
+        poison=poison, misfortunes=config.worker.quarantine_after - 1 if poison == UNLUCKY else 0,
+        is_packed=is_packed, is_narrow=is_narrow, jitter=aim.jitter,
         mistake=mistake,
-        webhook_loss=own.choice([0.0, 0.3]), outcomes=outcomes,
+        webhook_loss=own.choice([0.0, 0.3]), outcomes=outcomes, doubtful=doubtful,
     )  # fmt: skip
 
 
+#: Longest time between records that share a message, in seconds, and most records of one.
+_TOGETHER_SECONDS, _MOST_TOGETHER = 0.15, 5
+
+
+def _packed(rng: random.Random, sends: Sequence[Send]) -> list[Send]:
+    """The same records, of which some share a message (a JSON array); one of these is invalid."""
+    groups: list[list[Send]] = []
+    newest: dict[tuple[str, bytes | None], list[Send]] = {}
+    for send in sends:
+        group = newest.get((send.topic, send.key))
+        if (
+            group is not None
+            and send.in_transaction is None
+            and send.time - group[0].time < _TOGETHER_SECONDS
+            and len(group) < _MOST_TOGETHER
+        ):
+            group.append(send)
+            continue
+        groups.append([send])
+        if send.in_transaction is None:
+            newest[send.topic, send.key] = groups[-1]
+    messages = [_message(group) for group in groups]
+    single = [index for index, group in enumerate(groups) if len(group) == 1]
+    if single:
+        index = rng.choice(single)
+        value = b"[%b,{}]" % (messages[index].value or b"")
+        messages[index] = messages[index]._replace(value=value)
+    return sorted(messages, key=lambda send: send.time)
+
+
+def _message(group: Sequence[Send]) -> Send:
+    if len(group) == 1:
+        return group[0]
+    text = b",".join(send.value or b"" for send in group)
+    # No label comes before a prediction that it followed.
+    sent = group[-1] if group[0].topic == "labels" else group[0]
+    return sent._replace(value=b"[%b]" % text)
+
+
+#: The instances of records at which workers die, in one way or another (`machine.py`).
+_POISONS = (POISON, CRASH, UNREADABLE, CRASH_OF_PARSER, UNLUCKY)
+
+
+def _one_in_each(partitions: int) -> list[str]:
+    """The name of a stream in each partition."""
+    names = {partition_of(f"s-{number}", partitions): f"s-{number}" for number in range(50)}
+    return [names[partition] for partition in range(partitions)]
+
+
 def poison_at(time: float, stream: str, instance: str = POISON) -> Send:
-    """A record at which workers die: of an error (`POISON`), or without a word (`CRASH`)."""
+    """A record at which workers die."""
     value = {"stream": stream, "instance_id": instance, "model": "m", "y_pred": "a"}
     return Send(time, "predictions", stream.encode(), json.dumps(value).encode())
 
@@ -283,16 +374,19 @@ def _sends(
     mistake: Mistake | None,
     *,
     degrades: bool,
-) -> tuple[list[Send], dict[tuple[str, str], int]]:
+) -> tuple[list[Send], dict[tuple[str, str], int], dict[tuple[str, str], int]]:
     """Instances, predictions of two models, and labels; some come twice, some in transactions.
 
     If it `degrades`, nearly all predictions are wrong from some time on, so that there are alarms.
     """
     sends: list[Send] = []
     outcomes: dict[tuple[str, str], int] = {}
+    doubtful: dict[tuple[str, str], int] = {}
     is_quick, in_transactions = rng.random() < aim.quick, rng.random() < aim.in_transactions
     longest = rng.choice(aim.longest)
     count = rng.choice([10, 20, 40]) if mistake is None and not degrades else 60
+    count = aim.instances or count
+    wrong = 0  # instances with the mistake
     bursts = [rng.random() * seconds * 0.7 for _ in range(3)] if rng.random() < 0.4 else []
     for number in range(count):
         stream = rng.choice(streams)
@@ -304,9 +398,16 @@ def _sends(
         if is_quick:
             label_at = begins + 0.11 + 0.02 * (label_at - begins)
 
-        is_wrong = mistake is not None and stream == mistake.stream and begins < mistake.until
-        kind = mistake.kind if mistake is not None and is_wrong else None
-        instance = f"late{number:03}" if kind == LATE else f"i{number:03}"
+        kind = None
+        if (
+            mistake is not None
+            and stream == mistake.stream
+            and mistake.since <= begins < mistake.until
+            and wrong < mistake.most
+        ):
+            kind = mistake.kind
+            wrong += 1
+        instance = f"{kind}{number:03}" if kind in (LATE, *CLOCKS) else f"i{number:03}"
         key = key_of(stream, instance, {_WIDE})
 
         def send(topic: str, time: float, **fields: Any) -> None:
@@ -337,20 +438,29 @@ def _sends(
             if kind == INVALID:
                 send("predictions", predicted_at, model=model)
             else:
-                send("predictions", predicted_at, model=model, y_pred=said)
+                time = None if kind is None else wrong_time(kind, _epoch_ms(predicted_at))
+                times = {} if time is None else {"ts": time}
+                send("predictions", predicted_at, model=model, y_pred=said, **times)
             if has_label and kind is None:
                 outcomes[stream, model] = outcomes.get((stream, model), 0) + 1
+            if has_label and kind in CLOCKS:
+                doubtful[stream, model] = doubtful.get((stream, model), 0) + 1
         if has_label:
             send("labels", label_at, y_true=truth)
     sends.sort(key=lambda send: send.time)
-    return sends, outcomes
+    return sends, outcomes, doubtful
+
+
+def _epoch_ms(time: float) -> int:
+    """The brokers' time (epoch ms) so many seconds after the beginning."""
+    return EPOCH_MS + round(1000 * (BEGINS + time))
 
 
 def _faults(rng: random.Random, programs: Sequence[int], seconds: float, aim: Aim) -> list[Fault]:
     kinds = rng.choices(list(aim.kinds), list(aim.kinds.values()), k=rng.choice(aim.faults))
     faults = [
         Fault(
-            rng.random() * seconds,
+            rng.random() * seconds * (0.3 if aim.is_spread else 1.0),
             kind,
             worker=rng.choice(programs),
             seconds=_seconds(rng, kind, aim),
@@ -372,10 +482,12 @@ def _seconds(rng: random.Random, kind: str, aim: Aim) -> float:
         return 2.0
     if kind == "overtake":
         return rng.uniform(0.05, 0.18)
-    if kind == "full":
-        return rng.choice([1.0, 5.0, 25.0]) * rng.uniform(0.5, 1.0)
-    if kind in ("pause", "cut") and aim.away is not None:
+    if kind == "strand":
+        return rng.uniform(0.5, 3.0)
+    if kind in ("pause", "cut", "leaderless") and aim.away is not None:
         return rng.uniform(*aim.away)
+    if kind in ("full", "leaderless"):
+        return rng.choice([1.0, 5.0, 25.0]) * rng.uniform(0.5, 1.0)
     if kind in ("pause", "cut"):
         return rng.choice([0.1, 1.0, 3.0, 8.0, 15.0, 30.0]) * rng.uniform(0.5, 1.0)
     return rng.choice([1.0, 5.0]) * rng.random() if kind in ("slow", "lose", "late", "markers") else 0.0

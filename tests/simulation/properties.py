@@ -26,6 +26,8 @@ from prequential.topics.specs import (
 )
 from rich.progress import Progress
 
+from tests.simulation import quarantine
+from tests.simulation.machine import UNLUCKY
 from tests.simulation.ordering import first_disorder
 from tests.simulation.plan import SOURCE
 from tests.simulation.webhook import first_missing
@@ -56,6 +58,8 @@ def check(world: World) -> None:
     _each_once(published)
     _plain_repeats_are_copies(world)
     _journal_counts(world)
+    if (why := quarantine.why_wrong(world)) is not None:
+        raise _broken(why)
     _ingested_once(world)
     if world.plan.notifiers and (missing := first_missing(world)) is not None:
         raise _broken(missing)
@@ -81,7 +85,8 @@ def _nothing_failed(world: World) -> None:
             world.plan.has_poison and "the record is poison" in line.text
         ):
             raise _broken(f"{line.who}: {line.text}")
-        is_right = world.plan.has_poison and "are invalid; most often" in line.text
+        has_invalid = world.plan.has_poison or world.plan.is_packed
+        is_right = has_invalid and "are invalid; most often" in line.text
         is_right |= "no such stream occurs" in line.text  # not yet
         is_right |= any(fault.kind == "clock" for fault in world.plan.faults)
         is_right |= (line.who, line.text) in world.true_findings or _came_after_settle(world, line.text)
@@ -253,7 +258,7 @@ class Replayed(NamedTuple):
     """What a replay makes of the topics: messages by topic, partition and content; and dead letters."""
 
     messages: Counter[tuple[str, int, bytes]]
-    letters: Counter[tuple[int, int, int]]
+    letters: Counter[tuple[int, int, int, int | None]]
 
 
 def _replay(world: World, config: Config) -> Replayed:
@@ -274,7 +279,7 @@ def _replay(world: World, config: Config) -> Replayed:
         replayed.messages[topic, partition, value] += 1
 
     def dead(letter: Any, partition: int, *_: Any) -> None:
-        replayed.letters[partition, letter.kind, letter.offset] += 1
+        replayed.letters[partition, letter.kind, letter.offset, letter.row] += 1
 
     with Progress(disable=True) as progress:
         world.run_thread(lambda: replay_topics(config, put, dead, progress))
@@ -317,7 +322,8 @@ def _as_replayed(world: World, published: Counter[tuple[str, int, bytes]]) -> No
         )
     _nothing_is_missing(replayed - published, published)
     _letters_are(world, result)
-    _labels_count_once(world, replayed, len(result.letters) - world.plan.has_poison)
+    expected = (world.plan.poison not in (None, UNLUCKY)) + world.plan.is_packed
+    _labels_count_once(world, replayed, max(0, len(result.letters) - expected))
 
 
 def _letters_are(world: World, replayed: Replayed) -> None:
@@ -390,7 +396,7 @@ def _labels_count_once(world: World, replayed: Counter[tuple[str, int, bytes]], 
         fewer = rejected + (0 if is_gentle else missing[stream, model])
         if world.removed:  # before any worker had seen them
             fewer = expected
-        if not expected - fewer <= count <= expected:
+        if not expected - fewer <= count <= expected + world.plan.doubtful.get((stream, model), 0):
             raise _broken(
                 f"{stream}/{model} has {count} outcomes ({stage}), and {missing[stream, model]} predictions "
                 f"that came late or wait: expected {expected}"

@@ -44,6 +44,11 @@ SEARCHED_IN = {
     "late_requests_are_expected": "doubt",
     "look_before_sending_again": "doubt",
     "grace": "order",
+    "deaths_before_a_quarantine": "crash",
+    "records_are_tried_alone": "crash",
+    "nothing_is_parsed_before_it_is_announced": "crash",
+    "stranded_clients_are_replaced": "strand",
+    "stuck_shards_are_paused": "leaderless",
     "open_transactions_hold_back": "order",
 }
 
@@ -321,6 +326,35 @@ def quarantine(replace: Replace) -> None:
 
 
 @_safeguard
+def deaths_before_a_quarantine(replace: Replace) -> None:
+    """A record goes to the dead letters after one death fewer than the setting says."""
+    to_quarantine = isolating.to_quarantine
+
+    def early(suspicion: Any, after: Any) -> Any:
+        return to_quarantine(suspicion, after - 1)
+
+    replace(isolating, "to_quarantine", early)
+
+
+@_safeguard
+def records_are_tried_alone(replace: Replace) -> None:
+    """After a crash a record is to blame that workers have died at, though not alone."""
+    to_quarantine = isolating.to_quarantine
+
+    def blamed(suspicion: Any, after: Any) -> Any:
+        return to_quarantine(suspicion._replace(alone=suspicion.deaths), after)
+
+    replace(isolating, "to_quarantine", blamed)
+
+
+@_safeguard
+def nothing_is_parsed_before_it_is_announced(replace: Replace) -> None:
+    """Records are parsed ahead before the journal says that the worker processes records."""
+    ahead = property(lambda self: not self.recovering and self._isolation is None)
+    replace(runner.ShardRunner, "parses_ahead", ahead)
+
+
+@_safeguard
 def attempts_in_the_journal(replace: Replace) -> None:
     """A worker does not announce that it processes records, so its successor does not know that it died."""
 
@@ -378,6 +412,22 @@ def ready_after_recovery(replace: Replace) -> None:
 def lost_shards_are_opened_again(replace: Replace) -> None:
     """A worker whose producer is refused does not take the shard again that the group assigns to it."""
     replace(worker_app.Worker, "_on_lost", lambda self, partition, why: None)
+
+
+@_safeguard
+def stranded_clients_are_replaced(replace: Replace) -> None:
+    """A worker does not look whether its clients have lost their brokers."""
+
+    async def nothing(self: Any) -> None:
+        return None
+
+    replace(worker_app.Worker, "_replace_stranded", nothing)
+
+
+@_safeguard
+def stuck_shards_are_paused(replace: Replace) -> None:
+    """A shard that has enough of a topic, and does not get on, keeps it from the other shards."""
+    replace(fetching, "_STUCK_SECONDS", 1e9)
 
 
 @_safeguard

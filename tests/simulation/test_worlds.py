@@ -12,6 +12,7 @@ import pytest
 
 from tests.nightly import NIGHTLY
 from tests.simulation.finding import MOST_SEEDS, found
+from tests.simulation.machine import POISON
 from tests.simulation.plan import Fault, Plan, poison_at
 from tests.simulation.safeguards import SAFEGUARDS
 from tests.simulation.world import World
@@ -59,7 +60,7 @@ def test_a_record_that_crashes_the_command_which_grows_topics() -> None:
 
     def with_poison(plan: Plan) -> Plan:
         sends = sorted([*plan.sends, poison_at(4.0, "s-0")], key=lambda send: send.time)
-        return replace(plan, sends=sends, faults=[Fault(4.3, "grow")], has_poison=True)
+        return replace(plan, sends=sends, faults=[Fault(4.3, "grow")], poison=POISON)
 
     world = World(3, with_poison).run()
     ends = [line.text for line in world.story.lines if line.who == "grow" and line.text.startswith("ends: ")]

@@ -38,7 +38,9 @@ from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS, topic_specs
 
 from tests.simulation import clients, machine
 from tests.simulation.broker import Cluster, Partition, Record
+from tests.simulation.leaders import why_others_wait
 from tests.simulation.loop import Process, SimulatedLoop, Stalled, current_process
+from tests.simulation.machine import CRASHED
 from tests.simulation.mistakes import MistakeWatch
 from tests.simulation.network import Network, Strike
 from tests.simulation.plan import INGESTS, NOTIFIERS, SOURCE, SOURCE_PARTITIONS, Fault, Plan, Send, plan_of
@@ -48,6 +50,12 @@ from tests.simulation.webhook import Webhook, webhooks
 #: Simulated seconds within which workers must have published everything once faults have ended. That is the
 #: longest of their timeouts (a transaction, twice), a session, and as much again for what they repeat.
 SETTLES = 120.0
+
+#: Simulated seconds within which markers of a transaction have reached all partitions, if nothing is slow.
+_MARKED_SECONDS = 0.1
+
+#: Simulated seconds within which a worker that merges notices that its client has lost its brokers.
+_MERGING_SECONDS = 60.0
 
 #: Simulated seconds within which a worker must stop.
 _STOPS = 60.0
@@ -183,6 +191,10 @@ class World:
         self.revisions: list[Config] = []
         #: Shards whose inputs have lost records that they may need.
         self.removed: set[int] = set()
+        #: How many entries journals had whenever a worker had crashed, by shard.
+        self.crashes: list[list[int]] = []
+        #: The shard that can't publish, or could not for a while.
+        self.leaderless: int | None = None
         #: Whether nobody writes to the inputs for now.
         self.is_quiet = False
         self._operating = asyncio.Lock()
@@ -214,7 +226,8 @@ class World:
         clients.surroundings.append(clients.Surroundings(self.cluster, self.network))
         webhooks.append(self.webhook)
         try:
-            with machine.simulated(self._told):
+            machine.misfortunes[0] = self.plan.misfortunes
+            with machine.simulated(self._told, is_narrow=self.plan.is_narrow):
                 try:
                     self._run(self._live())
                     properties.check(self)
@@ -335,6 +348,8 @@ class World:
         """Ask all workers for their readiness now and then: who is ready has followed the journals."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS / 2)
+            if (why := why_others_wait(self)) is not None:
+                raise Broken(why)
             for worker in list(self.workers.values()):
                 process = worker.process
                 if process.is_alive and not process.is_paused and self.is_worker(worker):
@@ -397,8 +412,13 @@ class World:
 
     def _note_end(self, process: Process) -> None:
         self.story.tell(f"has ended ({process.status})", process.name)
+        if process.status == CRASHED:
+            self.loop.call_outside(self._note_crash, delay=_MARKED_SECONDS)
         if self.random.random() < _COMPACTED:
             self._compact_snapshots()
+
+    def _note_crash(self) -> None:
+        self.crashes.append([len(self.journal(number)) for number in range(self.config.kafka.partitions)])
 
     def _compact_snapshots(self) -> None:
         for log in self.cluster.topics[self.config.kafka.topic(SNAPSHOTS)]:
@@ -506,6 +526,31 @@ class World:
         self.cluster.full |= topics
         self.loop.call_outside(self.cluster.full.difference_update, topics, delay=fault.seconds)
 
+    async def _leaderless(self, fault: Fault) -> None:
+        """A shard can't publish: its partitions have no leader, but those of the inputs have."""
+        partition = self.random.randrange(self.config.kafka.partitions)
+        places = {
+            (topic, partition)
+            for topic, logs in self.cluster.topics.items()
+            if topic not in (*map(self.config.kafka.topic, INPUTS), SOURCE) and partition < len(logs)
+        }
+        self.story.tell(f"partitions {partition} have no leader")
+        self.cluster.full |= places
+        self.leaderless = partition
+        self.loop.call_outside(self.cluster.full.difference_update, places, delay=fault.seconds)
+
+    async def _strand(self, fault: Fault) -> None:
+        """A worker reaches no broker for a while, and some of its clients never again."""
+        worker = self._victim(fault)
+        if worker is None:
+            return
+        own = [client for client in self.network.clients if client.process is worker.process]
+        stranded = [client for client in own if not client.is_closed and self.random.random() < 0.4]
+        for client in stranded:
+            client.is_stranded = True
+        self.story.tell(f"{len(stranded)} of its {len(own)} clients are stranded", worker.process.name)
+        await self._cut(fault)
+
     async def _damage(self, fault: Fault) -> None:
         """All workers die, and a bit of a newest snapshot changes; an operator does what they ask for."""
         for worker in self.workers.values():
@@ -609,19 +654,22 @@ class World:
                 self.is_asked = False
                 self.story.tell("starts all workers with --rebuild", "operator")
                 await self._rebuild(Fault(0.0, "rebuild", seconds=2.0))
-            if self.removed and not self.config.worker.accept_loss and any(
-                runner.halted for partition in self.removed for runner in self.holders(partition)
-            ):  # fmt: skip
-                await self._accept_loss()
+            halted = {
+                partition
+                for partition in self.removed.difference(self.config.worker.accept_loss)
+                if any(runner.halted for runner in self.holders(partition))
+            }
+            if halted:
+                await self._accept_loss(halted)
 
-    async def _accept_loss(self) -> None:
-        """Start all workers with the decision to go on without the lost records."""
+    async def _accept_loss(self, partitions: set[int]) -> None:
+        """Start all workers with the decision that these shards go on without the lost records."""
         async with self._operating:
-            self.story.tell(f"starts all workers with accept_loss: {sorted(self.removed)}", "operator")
             self.is_supervised = False
             await self._stop(checks=False)
-            partitions = tuple(range(self.config.kafka.partitions))
-            self.config = replace(self.config, worker=replace(self.config.worker, accept_loss=partitions))
+            accepted = tuple(sorted(partitions.union(self.config.worker.accept_loss)))
+            self.story.tell(f"starts all workers with accept_loss: {list(accepted)}", "operator")
+            self.config = replace(self.config, worker=replace(self.config.worker, accept_loss=accepted))
             self.is_supervised = True
 
     async def _reconfigure(self, fault: Fault) -> None:
@@ -789,6 +837,8 @@ class World:
                     f"not everything is published {SETTLES:g} s after the last fault: {self._stuck()}"
                 )
             await asyncio.sleep(_LOOK_SECONDS)
+        if self.config.wide and any(fault.kind == "strand" for fault in self.plan.faults):
+            await asyncio.sleep(_MERGING_SECONDS)
         self.story.tell("everything is published")
 
     def _stuck(self) -> str:
