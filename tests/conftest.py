@@ -184,7 +184,7 @@ def _needs_browser_only(item: pytest.Item) -> bool:
 _LONG = (
     "worker/test_everything_on.py", "worker/test_merging_worker.py", "worker/test_end_to_end.py",
     "notify/test_notify.py", "worker/test_silence.py", "worker/test_growing.py", "sinks/test_sinks_page.py",
-    "worker/test_delayed.py", "worker/test_quarantine.py", "worker/test_checkpoint.py", "test_replay.py",
+    "worker/test_delayed.py", "test_replay.py",
     "engine/test_observer.py", "engine/test_neighbouring_configurations.py", "engine/test_batching.py",
     "deploy/test_monitoring.py", "test_calibration.py", "test_compilation.py", "engine/test_pace.py",
     "engine/test_shard_against_oracle.py", "engine/test_incidents.py", "engine/test_intervals.py",

@@ -46,9 +46,7 @@ ENGINE_TESTS = (
 ENGINE_MARK = "not kafka and not embedded"
 
 #: What a version of Kafka or of its client could change.
-KAFKA_TESTS = (
-    "tests/worker/test_end_to_end.py", "tests/worker/test_crash.py", "tests/worker/test_checkpoint.py",
-)  # fmt: skip
+KAFKA_TESTS = ("tests/worker/test_end_to_end.py", "tests/worker/test_crash.py")
 
 #: What tests need, in their newest versions whatever is tried.
 TOOLS = (

@@ -10,14 +10,14 @@ import gc
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from types import SimpleNamespace
 from typing import Any
 from weakref import ref
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message, Producer
 from prequential.configuration.settings.model import Config, WorkerConfig
 from prequential.runtime.kafka import transactions
 from prequential.runtime.kafka.fetching import Fetched
@@ -29,8 +29,29 @@ from prequential.runtime.worker.recovery import RecoveredState
 from prequential.runtime.worker.runner import ShardRunner
 from prequential.runtime.worker.snapshots import MANIFEST_KEY
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.specs import SNAPSHOTS
-from test_checkpoint import end_of, said
+from prequential.topics.specs import INPUTS, SNAPSHOTS
+
+from tests.bench.messages import generate
+
+#: Records of a transaction of whoever writes the inputs; behind each, the offset of its marker.
+_TRANSACTION = 7
+
+
+def input_messages() -> list[list[Message]]:
+    """The messages of the three input topics."""
+    topics: list[list[Message]] = [[], [], []]
+    for record in generate(instances=80, models=2, streams=2, seed=3):
+        kind = INPUTS.index(record.kind)
+        content: dict[str, Any] = {"value": record.value, "timestamp": (TIMESTAMP_LOG_APPEND_TIME, record.ts)}
+        offset = len(topics[kind]) + len(topics[kind]) // _TRANSACTION
+        topics[kind].append(Message(topic=record.kind, partition=0, offset=offset, **content))
+    return topics
+
+
+def end_of(messages: Sequence[Message]) -> int:
+    """Where a topic ends: behind the marker of its last transaction."""
+    return int(messages[-1].offset()) + 2
+
 
 _CONFIG = Config(
     kafka=KafkaConfig("127.0.0.1:1"), worker=WorkerConfig(grace=0, commit_every=1, snapshot_every=1)
@@ -90,7 +111,7 @@ def test_a_shard_that_a_worker_lets_go(closed: bool, monkeypatch: pytest.MonkeyP
         running = asyncio.ensure_future(runner.run())
         while runner.recovering:
             await asyncio.sleep(0.01)
-        for kind, messages in enumerate(said()):
+        for kind, messages in enumerate(input_messages()):
             runner.feed(Fetched(kind, 0, ConsumerRecords.of(messages), end_of(messages)))
         while not snapshots:
             await asyncio.sleep(0.01)
@@ -148,7 +169,7 @@ def test_a_shard_that_is_lost(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
         del runner
         while 0 in runners and runners[0].recovering:
             await asyncio.sleep(0.01)
-        for kind, messages in enumerate(said()):
+        for kind, messages in enumerate(input_messages()):
             runners[0].feed(Fetched(kind, 0, ConsumerRecords.of(messages), end_of(messages)))
         await asyncio.wait_for(running, 60.0)
         assert not runners

@@ -1,21 +1,15 @@
-"""A record at which workers die: it is found, passed over, and all the rest is as if it weren't there."""
+"""A record at which workers die: what the journal says of it, and the order in which its successors try it.
+
+Whether it is found and passed over, whatever else happens: `tests/simulation`.
+"""
 
 from __future__ import annotations
 
 import random
-import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-import processes
 import pytest
-from comparison import assert_as_replayed, assert_published_once
-from prequential.engine.input.encoder import Encoder
 from prequential.engine.input.merge import Batch, Merge, OffsetVector
-from prequential.engine.input.plain import Parser
-from prequential.runtime.worker import isolating
-from prequential.runtime.worker import runner as runner_module
 from prequential.runtime.worker.isolating import Isolation
 from prequential.runtime.worker.journal import (
     Attempt,
@@ -29,25 +23,8 @@ from prequential.runtime.worker.journal import (
     encode_entry,
     standing,
 )
-from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import Decoded
 from prequential.topics.errors import WorkError
-from prequential.topics.specs import DEAD_LETTERS, INPUTS, JOURNAL
-from processes import WorkerProcess, await_published, eventually, write_config
-from test_checkpoint import Killed, Log, assert_whole_and_once, lives, place_of, said
-from workload import Record, Sender, records
-
-from tests.nightly import few, scaled
-
-__all__ = ["lives"]  # a fixture
-
-#: The records that some test dies at, by kind and offset, and small parts, so that there are many.
-_POISON, _PART = (1, 57), 8
-
-
-#: What is said of a worker that left no word.
-_WITHOUT = "the process ended without an error of its own"
-
 
 # ---- the journal
 
@@ -186,211 +163,3 @@ def test_what_came_after_the_death_is_not_doubtful() -> None:
     planned = Isolation(JournalStatus([], [(9, 9, 9)], [], Suspicion(1)))
     planned.limit([5, 6, 3], [5, 6, 3])
     assert not planned.over, "what is settled is taken as it is"
-
-
-# ---- lives
-
-
-@pytest.fixture(params=["engine", "decoder"])
-def poison(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[BaseException | None], None]:
-    """Let engine or decoder fail at `_POISON`: with an error, or with `Killed`, as if the process crashed."""
-    monkeypatch.setattr(isolating, "_PART", _PART)
-    monkeypatch.setattr(runner_module, "_TURN", 3)
-    encode, parse, publish, known = Encoder.encode, Parser.parse, Log.publish, Log.known
-    kind, _ = _POISON
-    id = _poisonous()
-    crashed = [False]
-
-    def set_to(failure: BaseException | None) -> None:
-        def fail() -> None:
-            if failure is not None:
-                crashed[0] = isinstance(failure, Killed)
-                raise failure
-
-        def encoding(self: Encoder, records: Sequence[Any], *about: Any) -> Any:
-            if any(_is(record, id) for record in records):
-                fail()
-            return encode(self, records, *about)
-
-        def parsing(self: Parser, of: int, values: Sequence[bytes | None]) -> Any:
-            if of == kind and id in values:
-                fail()
-            return parse(self, of, values)
-
-        if request.param == "engine":
-            monkeypatch.setattr(Encoder, "encode", encoding)
-        else:
-            monkeypatch.setattr(Parser, "parse", parsing)
-
-    def published(self: Log, messages: Any) -> Any:
-        if crashed[0]:  # so are all threads
-            raise Killed
-        return publish(self, messages)
-
-    def taken_over(self: Log, *_: Any, **__: Any) -> Any:
-        crashed[0] = False
-        return known(self)
-
-    monkeypatch.setattr(Log, "publish", published)
-    monkeypatch.setattr(Log, "known", taken_over)
-
-    return set_to
-
-
-def _poisonous() -> bytes:
-    """The value of the poisoned record."""
-    kind, offset = _POISON
-    rows = said()[kind]
-    message = rows[place_of(rows, offset)]
-    assert message.offset() == offset
-    return message.value()  # type: ignore[return-value]
-
-
-def _is(record: Any, value: bytes) -> bool:
-    """Whether it is the record of the poisoned kind with that value."""
-    return _POISON[0] == record.KIND and all(
-        str(part).encode() in value for part in (record.instance_id, record.model, record.ts)
-    )
-
-
-Lives = Callable[..., tuple[bool, int]]
-Poison = Callable[[BaseException | None], None]
-
-
-def deaths(lives: Lives, log: Log, *, at: int | None = None) -> int:
-    """How many lives end at the poison until one goes on to the end; `at`: each is cut at that await, too."""
-    for count in range(50):
-        try:
-            survived, _ = lives(log, at if count % 2 else None, False)
-        except (ValueError, Killed):
-            continue
-        if survived and (at is None or count % 2 == 0):
-            return count
-    raise AssertionError("no life got on")
-
-
-def assert_passed_over(log: Log, error: str) -> None:
-    """The record is in the journal and the dead letters, once, and all else is as a replay says."""
-    notes = [decode_entry(record.value).note for record in log.topics[JOURNAL]]
-    [record] = [note for note in notes if isinstance(note, Quarantine)]
-    assert (record.kind, record.offset) == _POISON
-    assert record.reason.endswith(f"in a row died at it: {error}")
-    [letter] = log.topics[DEAD_LETTERS]
-    assert letter.headers is not None
-    assert [value.decode() for _, value in letter.headers] == [
-        record.reason, INPUTS[_POISON[0]], "0", str(_POISON[1])
-    ]  # fmt: skip
-    assert letter.value == _poisonous()
-    assert_whole_and_once(log, said())
-
-
-@pytest.mark.slow
-def test_three_deaths_of_an_error(lives: Lives, poison: Poison) -> None:
-    poison(ValueError("boom,\nin two lines"))
-    log = Log()
-    assert deaths(lives, log) == 3
-    assert_passed_over(log, "ValueError: boom, in two lines")
-
-
-@pytest.mark.slow
-def test_deaths_without_a_word(lives: Lives, poison: Poison) -> None:
-    """As of a crash in compiled code, or when memory runs out: until it was alone three times."""
-    poison(Killed())
-    log = Log()
-    assert 4 <= deaths(lives, log) <= 7
-    assert_passed_over(log, _WITHOUT)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("failure", [ValueError("boom"), Killed()])
-def test_killed_in_between(lives: Lives, poison: Poison, failure: BaseException) -> None:
-    """Every other life is cut at one of its awaits: another one each time."""
-    error = "ValueError: boom" if isinstance(failure, ValueError) else _WITHOUT
-    for at in range(1, 30, scaled(12, 1)):
-        poison(failure)
-        log = Log()
-        deaths(lives, log, at=at)
-        assert_passed_over(log, error)
-
-
-@pytest.mark.slow
-def test_an_error_that_does_not_come_again(lives: Lives, poison: Poison) -> None:
-    """Nothing is passed over."""
-    log = Log()
-    for failure in (ValueError("boom"), ValueError("boom"), None):
-        poison(failure)
-        if failure is None:
-            assert lives(log, None, False)[0]
-        else:
-            with pytest.raises(ValueError, match="boom"):
-                lives(log, None, False)
-    assert DEAD_LETTERS not in log.topics
-    assert_whole_and_once(log, said())
-
-
-# ---- processes
-
-
-#: A worker that fails, see there, and the session time of its group: a dead member's shards wait for it.
-_FAULTY = (sys.executable, str(Path(__file__).with_name("faulty.py")))
-_SESSION = "2s"
-
-#: What they fail at: a record about an instance that no other one is about.
-_POISONED = Record("labels", b"s-0", b'{"stream":"s-0","instance_id":"poison","y_true":"UP"}')
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cluster", [2], indirect=True)
-@pytest.mark.parametrize(
-    ("part", "failure", "after", "deaths", "why"),
-    few(
-        [
-            ("engine", "error", 3, (3, 5), "ValueError: the engine fails"),
-            ("engine", "crash", 2, (4, 6), _WITHOUT),
-            ("decoder", "error", 3, (3, 5), "ValueError: the decoder fails"),
-        ],
-        keep=0,
-    ),
-)
-def test_workers_die_and_the_shard_goes_on(
-    part: str, failure: str, after: int, deaths: tuple[int, int], why: str, cluster: KafkaConfig,
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    """One of two shards has the record. The second worker is killed as soon as it takes part."""
-    worker_section = {"session_timeout": _SESSION, "commit_every": "100ms", "quarantine_after": after}
-    config = write_config(tmp_path, cluster, worker=worker_section)
-    everything = list(records(5, 1_500, 8))
-    half = len(everything) // 2
-    sender = Sender(cluster)
-    sender.send([*everything[:half], _POISONED, *everything[half:]])
-    sender.flush()
-    died = 0
-    monkeypatch.setattr(processes, "_PROGRAM", (*_FAULTY, part, failure))
-    while True:
-        with WorkerProcess(config) as worker:
-            if died == 1 and failure == "error":
-                eventually("it takes part", lambda: "shards of this worker" in worker.log)
-                worker.kill()
-            eventually("it dies, or gets on", lambda: worker.status is not None or _passed_over(worker))
-            if worker.status is None:
-                await_published(cluster, worker)
-                counted = worker.metrics()["prequential_quarantined_records_total"]
-                assert worker.stop() == 0, worker.log
-                break
-        died += 1
-        assert died <= deaths[1], worker.log
-    assert died >= deaths[0]
-    assert [dict(about)["topic"] for about, count in counted.items() if count] == [cluster.topic("labels")]
-    monkeypatch.undo()
-    assert_published_once(cluster)
-    [(error, _, value)] = assert_as_replayed(cluster, config).letters.values()
-    assert (error, value) == (f"{after} workers in a row died at it: {why}", _POISONED.value.decode())
-
-
-def _passed_over(worker: WorkerProcess) -> bool:
-    """Whether the record has been passed over."""
-    status, text = worker.get("/metrics")
-    counts = [line for line in text.splitlines() if line.startswith("prequential_quarantined_records_total{")]
-    return status == 200 and any(line.endswith(" 1.0") or line.endswith(" 1") for line in counts)

@@ -1,4 +1,4 @@
-"""When nothing comes: the last burst is published, and a transaction that keeps records back is reported."""
+"""A producer's transaction that keeps records back is reported, and waited for."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from time import sleep, time
 
 import pytest
-from comparison import assert_as_replayed, assert_published_once
+from comparison import assert_as_replayed
 from confluent_kafka import Producer
 from prequential.runtime.worker import open_transactions
 from prequential.runtime.worker.open_transactions import OpenTransaction
 from prequential.topics.clients import KafkaConfig
-from processes import HANGS, WorkerProcess, await_ready, eventually, outputs, prequential, write_config
+from processes import HANGS, WorkerProcess, await_ready, eventually, outputs, write_config
 from workload import Record
 
 
@@ -38,36 +38,6 @@ def send(kafka: KafkaConfig, records: Iterator[Record]) -> None:
     for topic, key, value in records:
         producer.produce(kafka.topic(topic), value, key)
     assert producer.flush(HANGS) == 0
-
-
-def test_the_last_burst_is_published(cluster: KafkaConfig, tmp_path: Path) -> None:
-    """Neither a count nor a time makes messages due; whoever reads later gets the same from the journal."""
-    emit = {"outcomes": 1000, "every": "1h", "comparisons": "1h", "idle": "2s"}
-    config = write_config(tmp_path, cluster, defaults={"emit": emit})
-    once = ("watch", "--config", config, "--once")
-    said = prequential(*once, cwd=tmp_path)
-    assert said.returncode == 0
-    assert "no messages" in said.stdout + said.stderr
-    with WorkerProcess(config) as worker:
-        await_ready(worker)
-        for first, wanted in ((0, 90), (90, 150)):
-            send(cluster, burst(first, wanted - first))
-
-            def published(wanted: int = wanted) -> bool:
-                said = [*outputs(cluster, "metrics"), *outputs(cluster, "comparisons")]
-                about = {(one["model"], one.get("against"), one["outcomes"]) for one in said}
-                return about >= {("m", None, wanted), ("n", None, wanted), ("m", "n", wanted)}
-
-            eventually("the burst is published", published)
-        worker.kill()
-    with WorkerProcess(config) as worker:  # one that goes on from the journal publishes nothing twice
-        await_ready(worker)
-        send(cluster, burst(150, 10))
-        eventually("it goes on", lambda: any(one["outcomes"] == 160 for one in outputs(cluster, "metrics")))
-        assert worker.stop() == 0, worker.log
-    assert_published_once(cluster)
-    assert_as_replayed(cluster, config)
-    assert "160" in prequential(*once, cwd=tmp_path).stdout
 
 
 def test_an_open_transaction_is_reported_and_waited_for(cluster: KafkaConfig, tmp_path: Path) -> None:

@@ -1,18 +1,13 @@
-"""A shard that can't get on and has more than enough to do keeps no record from others of its worker."""
+"""A shard that can't get on and has more than enough to do: what is fetched for it, and for the others."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 from math import inf
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import processes
 import pytest
-from comparison import assert_as_replayed
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message, TopicPartition
 from prequential.configuration.settings.model import Config, WorkerConfig
 from prequential.runtime.kafka import fetching
@@ -21,25 +16,9 @@ from prequential.runtime.kafka.readers import ConsumerRecords, ObjectReader
 from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.runtime.worker.runner import ShardRunner
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import INPUTS
-from processes import WorkerProcess, await_published, eventually, outputs, write_config
-from workload import Record, Sender
-
-from tests.nightly import scaled
 
 _NOBODY = Config(kafka=KafkaConfig("127.0.0.1:1"), worker=WorkerConfig(grace=100))
-
-#: Instances of the shard that can't publish: more than a worker takes in advance.
-_BACKLOG = scaled(30_000, 60_000)
-
-_STUCK = Path(__file__).with_name("stuck.py")
-
-
-#: What else records say.
-_REST: dict[str, dict[str, str]] = {
-    "instances": {}, "predictions": {"model": "m", "y_pred": "UP"}, "labels": {"y_true": "UP"}
-}  # fmt: skip
 
 
 class FakeConsumer:
@@ -240,41 +219,3 @@ class TestReadAt:
             return found
 
         assert asyncio.run(run()) == [(100.0, 0), (100.0625, 0), (100.125, 1)]
-
-
-def send(sender: Sender, stream: str, instances: range) -> None:
-    """Predictions and labels of a stream, one of each for an instance; all labels come last."""
-    for part in (("instances", "predictions"), ("labels",)):
-        for number in instances:
-            for topic in part:
-                fields = {"stream": stream, "instance_id": str(number), **_REST[topic]}
-                sender.send([Record(topic, stream.encode(), json.dumps(fields).encode())])
-        sender.flush()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cluster", [2], indirect=True)
-def test_the_others_go_on(cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A backlog of one shard, whose outputs nobody takes, and then records of the other one."""
-    released = tmp_path / "released"
-    names = {partition_of(name, 2): name for name in ("a", "b", "c", "d", "e", "f")}
-    config = write_config(tmp_path, cluster, defaults={"emit": {"outcomes": 100, "every": None}})
-    sender = Sender(cluster)
-    send(sender, names[0], range(_BACKLOG))
-    send(sender, names[1], range(300))
-    monkeypatch.setattr(processes, "_PROGRAM", (sys.executable, str(_STUCK), "0", str(released)))
-
-    def published() -> int:
-        assert worker.status is None, worker.log
-        found = (message for message in outputs(cluster, "metrics") if message["stream"] == names[1])
-        return max((message["outcomes"] for message in found), default=0)
-
-    with WorkerProcess(config) as worker:
-        eventually("the other shard has published what was there", lambda: published() == 300)
-        send(sender, names[1], range(300, 600))
-        eventually("and what came then", lambda: published() == 600)
-        released.touch()
-        await_published(cluster, worker)
-        assert worker.stop() == 0, worker.log
-    monkeypatch.undo()
-    assert_as_replayed(cluster, config)
