@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import unicodedata
@@ -324,6 +325,47 @@ def test_probabilities_that_name_no_class() -> None:
 
 def test_probabilities_of_other_classes_than_the_predicted_one_are_no_fault() -> None:
     rows = [{"y_pred": "a", "y_true": "ab"[i % 2], "y_proba": {"b": 1.0}} for i in range(60)]
+    assert sentences(found(rows)) == ""
+
+
+#: Columns that are named as classes, in forms that aren't `y_proba.CLASS`.
+NAMES = [
+    ("proba_no", "proba_yes"), ("y_proba_no", "y_proba_yes"), ("P(no)", "P(yes)"), ("NO_PROB", "YES_PROB"),
+    ("score no", "score yes"), ("p_no", "p_yes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("names", NAMES)
+@pytest.mark.parametrize("ending", ["pandas", "rows", "csv", "parquet", "jsonl"])
+def test_columns_of_probabilities_that_are_not_read(
+    names: tuple[str, str], ending: str, tmp_path: Path
+) -> None:
+    """They were passed over without a word, and log loss had no value."""
+    y = ["no", "yes", "yes", "no"] * 5
+    columns: dict[str, list[Any]] = {
+        "y_pred": y, "y_true": y, names[0]: [0.7 if name == "no" else 0.3 for name in y],
+        names[1]: [0.7 if name == "yes" else 0.3 for name in y],
+    }  # fmt: skip
+    rows = [dict(zip(columns, row)) for row in zip(*columns.values())]
+    tables = {"pandas": lambda: pd.DataFrame(columns), "rows": lambda: rows}
+    table = tables[ending]() if ending in tables else written(tmp_path, ending, columns, rows)
+    said = sentences(found(table))
+    assert f"no prediction has y_proba, but there are columns {names[0]!r}, {names[1]!r}: if they are" in said
+    way = said.partition("pass columns=")[2]
+    assert loss(found(table, columns=ast.literal_eval(way))) == pytest.approx(RIGHT)
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"feature_no": 0.5, "feature_yes": 0.5}, {"proba": 0.5}, {"proba_no": 0.5},
+        {"score_1": 0.5, "score_2": 0.5},
+        {"proba_no": 0.5, "proba_yes": 0.5, "y_proba": {"no": 0.5, "yes": 0.5}},
+    ],
+)  # fmt: skip
+def test_columns_that_are_no_probabilities(more: dict[str, Any]) -> None:
+    rows = [{"y_pred": y, "y_true": y, **more} for y in ["no", "yes"] * 10]
     assert sentences(found(rows)) == ""
 
 

@@ -155,6 +155,9 @@ def _from_files(
             courses=PastCourses(),
         )  # fmt: skip
     out.account.time_columns = [column for source in sources for column in source.time_columns]
+    out.account.share_columns = [
+        source.share_columns for source in sources if source.share_columns is not None
+    ]
     out.account.uses = [uses for source in sources for uses in source.uses]
     out.account.add(shard)
     return summary.emission_of(shard.config, config, untimed=shard.catalog.untimed) if metrics else None

@@ -374,6 +374,7 @@ def run(
     labels = sum(len(source) for source in sources if source.kind == LABELS)
     shard = replay(by_count(config, labels), sources, put, progress, courses=PastCourses())
     account.time_columns = [column for source in sources for column in source.time_columns]
+    account.share_columns = [source.share_columns for source in sources if source.share_columns is not None]
     account.uses = [uses for source in sources for uses in source.uses]
     account.add(shard)
     summary = account.summary(emission_of(shard.config, config, untimed=shard.catalog.untimed))

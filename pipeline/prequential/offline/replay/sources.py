@@ -27,6 +27,7 @@ from prequential.topics.decoding import KINDS, LABELS, Decoded, decode
 from prequential.topics.errors import existing
 from prequential.topics.messages import INPUT_MESSAGE_BYTES
 from prequential.topics.outputs import Output
+from prequential.views.diagnosis.stream_facts import ShareColumns
 
 #: The most messages of one sequence and estimator in a replay of files: more points than a screen has
 #: columns.
@@ -136,6 +137,8 @@ class Located(Protocol):
     clocks: Clocks
     #: Columns that may contain times, if the records have none.
     time_columns: Sequence[TimeColumn] = ()
+    #: Columns that may contain probabilities, if the records have none; None: there are none.
+    share_columns: ShareColumns | None = None
 
     @property
     def uses(self) -> Sequence[Uses]:

@@ -30,7 +30,7 @@ from prequential.topics.outputs import Alarm, Incident, Message, Output
 from prequential.topics.values import INDICATORS
 from prequential.views.diagnosis.facts import read_by, streams_of, triple, with_example
 from prequential.views.diagnosis.findings import REUSED_IDS, findings, remedy, why_nothing
-from prequential.views.diagnosis.stream_facts import Facts, Finding, StreamFacts
+from prequential.views.diagnosis.stream_facts import Facts, Finding, ShareColumns, StreamFacts
 from prequential.views.state.incidents import IncidentLog
 from prequential.views.wording.comparing import WHOLE, Pair, latest_of, recent_of
 from prequential.views.wording.expected import ExpectedPeriod, expected_period
@@ -227,6 +227,8 @@ class Account:
         self.uses: list[Uses] = []
         #: Columns that may contain times, of files without times.
         self.time_columns: list[TimeColumn] = []
+        #: Columns that may contain probabilities, of files without these.
+        self.share_columns: list[ShareColumns] = []
 
     def put(self, output: Output | Message) -> None:
         """Add an alarm or an incident; other outputs are passed over."""
@@ -270,7 +272,7 @@ class Account:
             tuple(self._streams), triple(records),
             tuple(placed.refusal for placed in self._refusals.values()),
             self._configured, tuple(self._misplaced.items()), clocks=self.clocks, uses=tuple(self.uses),
-            time_columns=tuple(self.time_columns),
+            time_columns=tuple(self.time_columns), share_columns=tuple(self.share_columns),
         )  # fmt: skip
 
     def summary(self, emission: list[EmissionTimes] | None) -> Summary:

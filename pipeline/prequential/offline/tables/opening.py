@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import importlib
 import pathlib
+import re
 import sys
 import zlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
@@ -41,6 +42,7 @@ from prequential.offline.tables.textfiles import UTF8, CsvFile, JsonFile
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.errors import Fault, UsageError, WorkError, as_text
 from prequential.topics.foreign_json import Unreadable, reader
+from prequential.views.diagnosis.stream_facts import ShareColumns
 
 #: The names of the stream and of the model of tables that have none.
 DEFAULT_STREAM, DEFAULT_MODEL = "default", "model"
@@ -329,6 +331,8 @@ def in_order(sources: Mapping[int, Located], *, by_row: bool = False) -> list[Lo
     for source in sources.values():
         if not source.has_times:
             source.time_columns = _time_columns(source)
+        if source.kind == PREDICTIONS:
+            source.share_columns = _share_columns(source)
     by, before = 0, None
     for source in sources.values():
         if isinstance(source, TableSource) and not source.has_times:
@@ -398,15 +402,34 @@ def _time_columns(source: Located) -> list[TimeColumn]:
 
     There are none if `ts` is present: then the records are invalid for a reason of their own.
     """
-    names: Sequence[str] = ()
+    names, section = _names_and_section(source)
+    if isinstance(source, TableSource) and source.why_no_times() is not None:
+        return []
+    return [] if "ts" in names else [TimeColumn(source.kind, name, section) for name in time_names(names)]
+
+
+#: Names of columns that speak of probabilities.
+_SHARE_NAME = re.compile(r".*(prob|score|confidence|likelihood).*|p[_ .(-].*", re.IGNORECASE)
+
+
+def _share_columns(source: Located) -> ShareColumns | None:
+    """Return the columns of predictions without `y_proba` whose names speak of probabilities."""
+    names, section = _names_and_section(source)
+    if source.has("y_proba") if isinstance(source, TableSource) else "y_proba" in names:
+        return None
+    names = tuple(filter(_SHARE_NAME.fullmatch, names))
+    return ShareColumns(names, section) if len(names) > 1 else None
+
+
+def _names_and_section(source: Located) -> tuple[Sequence[str], str]:
+    """Return the columns of a file, or the fields of its first line, and its section of the configuration."""
     if isinstance(source, TableSource):
-        section = source.section
-        names = columns_of(source.file) if source.why_no_times() is None else ()
-    elif isinstance(source, Source):
-        section = f"files.{KINDS[source.kind]}"
+        return columns_of(source.file), source.section
+    names: Sequence[str] = ()
+    if isinstance(source, Source) and source.lines:
         with suppress(Unreadable):
             names = list(_fields_of(source.lines[0]))
-    return [] if "ts" in names else [TimeColumn(source.kind, name, section) for name in time_names(names)]
+    return names, f"files.{KINDS[source.kind]}"
 
 
 def _check_times(sources: Mapping[int, Located]) -> None:

@@ -139,6 +139,11 @@ class TableSource(Located):
             return f"{field.path} is empty in all rows"
         return None
 
+    def has(self, field: str) -> bool:
+        """Return whether any mapping has this field."""
+        mappings = [translator.mapping for translator in self._translators]
+        return any(field in mapping.fields or field in mapping.objects for mapping in mappings)
+
     @property
     def uses(self) -> list[Uses]:
         """The entries and conditions of each mapping that occurred in the records."""

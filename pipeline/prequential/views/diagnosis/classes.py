@@ -15,7 +15,7 @@ from prequential.engine.tables.streams import OTHER_FORM
 from prequential.mapping.model import Uses
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
 from prequential.topics.values import labels_of
-from prequential.views.diagnosis.stream_facts import Finding, StreamFacts, by_name, listed
+from prequential.views.diagnosis.stream_facts import Finding, ShareColumns, StreamFacts, by_name, listed
 
 #: Ways to write two classes.
 _MEANINGS = {
@@ -61,6 +61,9 @@ _WITHOUT_OWN = 0.05
 
 #: With fewer predictions or labels the set of classes is not known.
 LEAST_RECORDS = 10
+
+#: With more classes, columns aren't searched for their names.
+_MOST_CLASSES = 200
 
 #: Pairs of forms and code points that are shown of many.
 _PAIRS, _POINTS = 3, 8
@@ -367,6 +370,51 @@ def _probabilities(name: str, parts: Sequence[StreamFacts], least: int) -> Itera
         f"y_proba has {quoted(foreign)}, y_pred and y_true have {quoted(classes)}. So the correct class has "
         "probability 0: use the classes of y_pred in y_proba",
     )  # fmt: skip
+
+
+def share_findings(streams: Sequence[StreamFacts], columns: Iterable[ShareColumns]) -> Iterator[Finding]:
+    """Yield columns that are named as classes and that are no `y_proba`, if no prediction has one.
+
+    >>> [names] = share_columns_of(("proba_yes", "proba_no", "score"), ["no", "yes"])
+    >>> names
+    {'yes': 'proba_yes', 'no': 'proba_no'}
+    """
+    for unread in columns:
+        for name, parts in by_name(streams).items():
+            classes = list(dict.fromkeys(class_name for part in parts for class_name in part.named))
+            scored = sum(part.scored[0] for part in parts)
+            if scored or parts[0].task != "classification" or len(classes) > _MOST_CLASSES:
+                continue
+            for by_class in share_columns_of(unread.names, classes):
+                paths = {
+                    class_name: column if column.isidentifier() else f'"{column}"'  # of one step
+                    for class_name, column in by_class.items()
+                }
+                way = f"set {unread.section}.y_proba to {paths}"
+                if unread.section.startswith("columns"):
+                    way = f"pass columns={{'predictions': {{'y_proba': {paths}}}}}"
+                yield Finding(
+                    "share_columns", name,
+                    f"no prediction has y_proba, but there are columns {quoted(by_class.values())}: if they "
+                    f"are probabilities, {way}",
+                )  # fmt: skip
+
+
+def share_columns_of(names: Sequence[str], classes: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Yield columns by class where two or more names consist of a class and the same other text."""
+    by_rest: dict[tuple[str, bool], dict[str, str]] = {}
+    for name in names:
+        folded = name.casefold().rstrip(")]")  # such as P(yes)
+        # The longest class that a name ends or begins with is its own.
+        for class_name in sorted(classes, key=len, reverse=True):
+            text = class_name.casefold()
+            if text and folded != text and folded.endswith(text):
+                by_rest.setdefault((folded[: -len(text)], True), {}).setdefault(class_name, name)
+                break
+            if text and folded != text and folded.startswith(text):
+                by_rest.setdefault((folded[len(text) :], False), {}).setdefault(class_name, name)
+                break
+    yield from (by_class for by_class in by_rest.values() if len(by_class) > 1)
 
 
 # ---- configured classes

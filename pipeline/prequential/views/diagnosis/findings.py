@@ -60,6 +60,7 @@ def findings(facts: Facts, least: int = 1) -> list[Finding]:
         for stream in together(facts):
             all_findings += check(stream, least)
     all_findings += classes.class_findings(facts.streams, facts.reasons, least)
+    all_findings += classes.share_findings(facts.streams, facts.share_columns)
     all_findings += classes.mapping_findings(facts.uses, least)
     all_findings += [*_names(facts, least), *_sections(facts, least)]
     return list(dict.fromkeys(all_findings))  # the partitions of a stream have some findings in common

@@ -323,6 +323,13 @@ def listed(names: Sequence[str]) -> str:
     return shown if len(names) <= _LISTED else f"{shown}, … ({len(names)} in all)"
 
 
+class ShareColumns(NamedTuple):
+    """Columns of predictions without `y_proba` whose names speak of probabilities."""
+
+    names: tuple[str, ...]
+    section: str  # of the predictions' mapping
+
+
 @dataclass(frozen=True)
 class Facts:
     """The facts of some shards together, in which `findings` searches for mistakes."""
@@ -335,4 +342,5 @@ class Facts:
     elsewhere: frozenset[str] = frozenset()  # streams of which other processes may have a part
     clocks: Mapping[str, Clocks] = field(default_factory=dict)  # zones of times, by input
     time_columns: tuple[TimeColumn, ...] = ()  # of files without times, which may contain times
+    share_columns: tuple[ShareColumns, ...] = ()  # of files without probabilities, which may contain them
     uses: tuple[Uses, ...] = ()  # values and conditions of mappings that have occurred
