@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from prequential.cli import common
 from prequential.evaluation import Evaluator, evaluate
 from prequential.mapping.evaluations import langfuse_parts, mlflow_parts, otel_parts
-from prequential.topics.errors import WorkError
+from prequential.topics.errors import UsageError, WorkError
 from sklearn.metrics import accuracy_score, f1_score, hamming_loss
 
 TRUE = [0.5, 1.0, 3.5, 4.5, 2.0] * 8
@@ -243,6 +245,35 @@ def test_forms_of_labels_within_sets_have_a_finding(form: str, path: str, tmp_pa
     assert any(
         said in str(warning.message) for warning in caught for said in ("count as different", "in two ways")
     )
+
+
+@pytest.mark.parametrize("values", ["ab", b"ab", {"a", "b"}, 1, None, np.array("a")])
+def test_a_column_that_is_no_column(values: Any) -> None:
+    """Text and bytes were columns of their characters, sets columns in any order."""
+    with pytest.raises(TypeError, match=r"predictions\['y_pred'\] is .*: expected a column, with"):
+        evaluate({"y_pred": values, "y_true": ["a", "b"]})
+
+
+@pytest.mark.parametrize("values", [{"a", "b"}, frozenset("ab"), b"ab"])
+def test_values_without_order_are_no_table(values: Any) -> None:
+    with pytest.raises(TypeError, match=r"predictions is .*: expected a table"):
+        evaluate(values, ["a", "b"])
+
+
+@pytest.mark.parametrize("twice", ["y_pred", "other"])
+@pytest.mark.parametrize("form", ["table", "parquet", "arrow"])
+def test_two_columns_of_one_name(twice: str, form: str, tmp_path: Path) -> None:
+    """A KeyError of Arrow came through, also in commands; frames and CSV have this sentence."""
+    names = ["instance_id", "y_pred", "y_true", "other", twice]
+    table = pa.Table.from_arrays([pa.array(["a", "b"])] * 5, names=names)
+    path = tmp_path / f"rows.{form}"
+    if form == "parquet":
+        pq.write_table(table, path)
+    elif form == "arrow":
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+    with pytest.raises(UsageError, match=f"has the column '{twice}' twice: expected a name for each"):
+        evaluate(table if form == "table" else path)
 
 
 def test_most_of_a_side_invalid_is_refused() -> None:

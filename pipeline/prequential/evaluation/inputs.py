@@ -143,6 +143,9 @@ def _text_of(name: Any) -> str:
 #: The field of values without columns, by the kind of table.
 _COLUMN = {"predictions": "y_pred", "labels": "y_true"}
 
+#: Iterable types that are no tables: sets have no order, and bytes are one text.
+_UNORDERED = (set, frozenset, bytes, bytearray)
+
 #: Types of the values in a list without columns.
 _VALUES = (str, int, float, bool, type(None))
 
@@ -190,7 +193,7 @@ def rows_of(name: str, table: Any, *, with_shares: bool = False) -> RowFile:
             raise TypeError(f"{name} can't be read: {why or ' '.join(str(error).split())}") from error
     if isinstance(table, Mapping):
         return DictRows(name, _transposed(name, table))
-    if isinstance(table, Iterable):
+    if isinstance(table, Iterable) and not isinstance(table, _UNORDERED):
         objects = [_without_na(entry.item() if isinstance(entry, np.generic) else entry) for entry in table]
         if objects and (all(isinstance(entry, _VALUES) for entry in objects) or _is_indicator_rows(objects)):
             return rows_of(name, _Column(objects))
@@ -272,7 +275,14 @@ def _why_no_table(table: Any) -> str | None:
 
 
 def _transposed(name: str, columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    lists = {column: _listed(values) for column, values in flattened(columns).items()}
+    lists = {}
+    for column, values in flattened(columns).items():
+        is_iterable = isinstance(values, Iterable) and getattr(values, "ndim", 1) != 0
+        if not is_iterable or isinstance(values, (str, *_UNORDERED)):
+            raise TypeError(
+                f"{name}[{column!r}] is {values!r:.40}: expected a column, with a value for each row"
+            )
+        lists[column] = _listed(values)
     sizes = {column: len(values) for column, values in lists.items()}
     if len(set(sizes.values())) > 1:
         raise TypeError(f"{name} has columns of several lengths ({sizes}): expected the same in all")

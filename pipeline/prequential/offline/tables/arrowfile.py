@@ -10,18 +10,24 @@ import pyarrow as pa
 from prequential.mapping.arrow_rows import ArrowRows, column_of, type_of_time, without_view
 from prequential.mapping.model import Path
 from prequential.offline.tables.rows import BATCH, Progress, RowFile, TakeRows
-from prequential.topics.errors import WorkError
+from prequential.topics.errors import UsageError, WorkError
 
 #: Yields the record batches of a table with these columns (None: all).
 Read = Callable[["list[str] | None"], Iterable[Any]]
 
 
 class ArrowFile(RowFile):
-    """A table that `read` returns as record batches, with the given columns (None: all)."""
+    """A table that `read` returns as record batches, with the given columns (None: all).
+
+    Raises UsageError if two columns have one name.
+    """
 
     columns: Sequence[str]
 
     def __init__(self, name: str, schema: Any, rows: int | None, read: Read) -> None:
+        twice = [column for column in schema.names if schema.names.count(column) > 1]
+        if twice:
+            raise UsageError(f"{name} has the column {twice[0]!r} twice: expected a name for each")
         self.name = name
         self._schema, self._count, self._read = schema, rows, read
         self.columns = self.own_columns = schema.names
