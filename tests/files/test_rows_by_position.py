@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ def _csv(frame: pd.DataFrame, path: Path) -> str:
 
 
 def _jsonl(frame: pd.DataFrame, path: Path) -> str:
-    frame.to_json(path.with_suffix(".jsonl"), orient="records", lines=True)
+    frame.to_json(path.with_suffix(".jsonl"), orient="records", lines=True, date_format="iso")
     return str(path.with_suffix(".jsonl"))
 
 
@@ -123,3 +124,29 @@ def test_replay_reads_files_as_evaluate_does(
     assert main(["replay", "--predictions", predictions, "--labels", turned]) == 2
     error = capsys.readouterr().err
     assert "expected instance_id: order in the sections files.predictions and files.labels" in error
+
+
+@every_form
+@pytest.mark.parametrize(("column", "kind"), [("when", "s"), ("when", "text"), ("timestamp", "number")])
+def test_labels_a_step_later_are_in_order(column: str, kind: str, form: str, tmp_path: Path) -> None:
+    """Hourly predictions with labels an hour later have nearly the same times, in other rows."""
+    hours = pd.Series(pd.date_range("2026-01-05", periods=len(LABELS) + 1, freq="h"))
+    times = {"s": hours, "text": hours.astype(str), "number": hours.astype("int64")}[kind]
+    predictions = pd.DataFrame({"y_pred": PREDICTIONS, column: times[:-1].tolist()})
+    labels = pd.DataFrame({"y_true": LABELS, column: times[1:].tolist()})
+    tables = [FORMS[form](table, tmp_path / name) for table, name in ((predictions, "p"), (labels, "l"))]
+    assert accuracy(*tables) == 5 / 8
+
+
+def test_a_time_without_a_name_that_is_not_read_is_named() -> None:
+    """An index of times, and a column whose type alone says that it is one."""
+    times = pd.date_range("2026-01-05", periods=len(LABELS), freq="h")
+    table = pd.DataFrame({"y_pred": PREDICTIONS, "y_true": LABELS})
+    for given, name in ((table.set_index(times), "index"), (table.assign(seen=times), "seen")):
+        with pytest.warns(UserWarning, match=rf"pass columns={{'ts': '{name}'}}"):
+            evaluate(given)
+        assert evaluate(given, columns={"ts": name}).messages[-1].ts == times[-1].timestamp() * 1_000
+    for born in ({"born": times.date}, {"first": times, "second": times}):  # which one isn't known
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            evaluate(table.assign(**born))

@@ -70,6 +70,21 @@ def has_objects(frame: Any) -> bool:
     return False
 
 
+def with_named_index(frame: Any) -> Any:
+    """Return a pandas frame whose index is named `index` if it has no name and isn't the default one.
+
+    >>> import pandas as pd
+    >>> with_named_index(pd.DataFrame({"y_pred": ["a"]}, index=["x"])).index.name
+    'index'
+    """
+    index = frame.index
+    if type(index).__name__ == "RangeIndex" or list(index.names) != [None] or "index" in frame.columns:
+        return frame
+    frame = frame.copy(deep=False)
+    frame.index = index.rename("index")
+    return frame
+
+
 def with_columns_of_shares(frame: Any) -> Any:
     """Return a pandas frame whose column `y_proba` has become a column for each class, if that loses nothing.
 
@@ -173,7 +188,7 @@ def rows_of(name: str, table: Any, *, with_shares: bool = False) -> RowFile:
             raise TypeError(f"{name} has values alone: expected a table with columns")
         return DictRows(name, [{_COLUMN[name]: value} for value in values])
     if _is_pandas(table):
-        table = with_text_names(table)
+        table = with_named_index(with_text_names(table))
         table = with_columns_of_shares(table) if with_shares else table
         if has_objects(table):
             return DictRows(name, rows_of_pandas(table))

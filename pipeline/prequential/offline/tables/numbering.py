@@ -6,11 +6,15 @@ orders by such a column, positions would join each prediction with the label of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from itertools import islice
 from typing import Any
 
+from prequential.mapping.conversion import lacks_offset, time
 from prequential.mapping.model import OPTIONAL, REQUIRED, Path, RecordMapping
+from prequential.mapping.units import time_names
 from prequential.offline.tables.rows import RowFile
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError
@@ -23,6 +27,9 @@ _FIELDS = {name for kind in (*REQUIRED, *OPTIONAL) for name in (*REQUIRED[kind],
 
 #: Values that are compared at once.
 _CHUNK = 10_000
+
+#: Matches text that may be a date, and no number.
+_DIGITS_AND_MORE = re.compile(r"\s*\d{4}-")
 
 #: Share of the values of a column that another table has too, from which on both name the same instances.
 _SAME = 0.5
@@ -87,11 +94,27 @@ def _check_order(tables: Mapping[str, RowFile], name_column: NameColumn) -> None
             if difference is None or not _name_the_same(_values(first, column), _values(file, column)):
                 continue
             row, (value, other_value) = difference
+            if time_names([column]) or all(map(is_time, (value, other_value))):
+                continue  # labels a step later than their predictions have the times of other rows
             raise UsageError(
                 f"rows belong together by position, since there is no {ID}, but the column {column!r} has "
                 f"the same values in another order: row {row} has {value!r} in {first_kind} and "
                 f"{other_value!r} in {kind}: expected {name_column(column)}, or rows in the same order"
             )
+
+
+def is_time(value: Any) -> bool:
+    """Return whether a value is a time or date, or ISO 8601 text of one.
+
+    >>> is_time("2026-01-05 10:00"), is_time("2026-01-05T10:00:00Z"), is_time("1760000000000"), is_time("a7")
+    (True, True, False, False)
+    """
+    if not isinstance(value, str) or not _DIGITS_AND_MORE.match(value):
+        return isinstance(value, date)
+    try:
+        return lacks_offset(value) or time("", value) is not None
+    except ValueError:
+        return False
 
 
 def _values(file: RowFile, column: str) -> Iterator[Any]:

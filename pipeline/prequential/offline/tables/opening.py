@@ -405,7 +405,18 @@ def _time_columns(source: Located) -> list[TimeColumn]:
     names, section = _names_and_section(source)
     if isinstance(source, TableSource) and source.why_no_times() is not None:
         return []
-    return [] if "ts" in names else [TimeColumn(source.kind, name, section) for name in time_names(names)]
+    if "ts" in names:
+        return []
+    columns = time_names(names)
+    if not columns and isinstance(source, TableSource):
+        columns = [name for name in names if _is_of_times(source.file, name)]
+        columns = columns if len(columns) == 1 else []  # of several, any may be the time
+    return [TimeColumn(source.kind, name, section) for name in columns]
+
+
+def _is_of_times(file: RowFile, name: str) -> bool:
+    """Return whether the type of a column is a time; dates alone are often those of birth."""
+    return (file.type_of_time(Path("value", (name,), name)) or "").startswith("timestamp")
 
 
 #: Names of columns that speak of probabilities.
