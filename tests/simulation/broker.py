@@ -296,6 +296,9 @@ class Group:
         places = [(topic, number) for topic in topics for number in range(self._cluster.count(topic))]
         if members and members[0][1].client.is_cooperative:
             is_reconciled = members[0][1].client.is_reconciled
+            if not is_reconciled:  # members say when they join what they own, not what they were to get
+                for _, member in members:
+                    member.assignment = list(member.client.owned)
             _divide_again([member for _, member in members], places, moves=is_reconciled)
             return
         for _, member in members:

@@ -644,6 +644,11 @@ class Consumer(Client):
             self._callbacks["assign"](self, [TopicPartition(*place) for place in new])
         self.reconciled = list(places)
 
+    @property
+    def owned(self) -> list[Place]:
+        """The partitions that this member has taken and not given up."""
+        return self._owned or []
+
     #: Callbacks of this project assign partitions themselves, possibly none.
     _assigns_itself = True
 

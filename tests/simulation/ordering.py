@@ -35,10 +35,11 @@ class _Withheld(NamedTuple):
     until: int
 
 
-def first_disorder(logs: list[Partition], vectors: list[OffsetVector]) -> str | None:
+def first_disorder(logs: list[Partition], vectors: list[OffsetVector], restored: int) -> str | None:
     """Return how a shard has left the order of time; None if it has kept it.
 
-    `logs` are its three inputs, and `vectors` are those of its journal.
+    `logs` are its three inputs, and `vectors` are those of its journal. `restored` is when a worker took the
+    shard over for the last time (ms), which then had to notice open transactions by itself.
     """
     taken = sorted(_taken(logs, vectors), key=lambda record: (record.step, record.time))
     withheld = [list(_withheld(log)) for log in logs]
@@ -53,7 +54,7 @@ def first_disorder(logs: list[Partition], vectors: list[OffsetVector]) -> str | 
         pending.append(record)
         for other in newest.values():
             if other.kind != record.kind and other.time > record.time:
-                if _excused(record, other, withheld[record.kind]):
+                if _excused(record, other, withheld[record.kind], restored):
                     continue
                 return f"{_name(logs, other)} was taken before {_name(logs, record)}, which is older"
     return None
@@ -93,9 +94,10 @@ def _withheld(log: Partition) -> Iterator[_Withheld]:
             began = None
 
 
-def _excused(record: _Taken, other: _Taken, withheld: list[_Withheld]) -> bool:
+def _excused(record: _Taken, other: _Taken, withheld: list[_Withheld], restored: int) -> bool:
     """Whether the other record was taken before a worker had to know that this one was withheld."""
     return any(
-        at.offset <= record.offset and at.since <= other.time < min(at.until, at.since + _NOTICED_MS)
+        at.offset <= record.offset
+        and at.since <= other.time < min(at.until, max(at.since, restored) + _NOTICED_MS)
         for at in withheld
     )

@@ -240,8 +240,14 @@ def _in_order_of_time(world: World) -> None:
     for partition in range(world.config.kafka.partitions):
         logs = [world.cluster.topics[world.config.kafka.topic(name)][partition] for name in INPUTS]
         vectors = [vector for entry in world.journal(partition) for vector in entry.vectors]
-        if (disorder := first_disorder(logs, vectors)) is not None:
+        if (disorder := first_disorder(logs, vectors, _restored(world, partition))) is not None:
             raise _broken(disorder)
+
+
+def _restored(world: World, partition: int) -> int:
+    """The brokers' time (ms) at which a worker took a shard over for the last time."""
+    times = [line.time for line in world.story.lines if line.text == f"info: shard {partition}: running"]
+    return world.cluster.now_ms() - round(1000 * (world.loop.time() - world.story._began - times[-1]))
 
 
 def _journal_counts(world: World) -> None:

@@ -103,6 +103,31 @@ def test_labels_that_were_waiting_before_are_not_among_the_new_ones(shards: Shar
     assert shards.look() == []
 
 
+def test_ids_that_no_longer_come_again_are_forgotten(
+    shards: Shards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(findings, "_HOUR", 0.0)  # a check covers what came since the last but one
+    for kind, made in ((PREDICTIONS, predictions(200)), (LABELS, labels(200))):
+        shards.feed(kind, [{**row, "instance_id": int(row["instance_id"]) % 10} for row in made])
+    assert any("ids come again" in finding for finding in shards.look())
+    for first in (1_000, 2_000, 3_000):
+        shards.feed(PREDICTIONS, predictions(200, first))
+        shards.feed(LABELS, labels(200, first))
+        present = shards.look()
+    assert not any("ids come again" in finding for finding in present)
+
+
+def test_records_that_are_no_longer_misplaced_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(findings, "_HOUR", 0.0)
+    shards = Shards(Config())
+    shards.shard.misplaced_streams["s"] = 3
+    shards.feed(PREDICTIONS, predictions(200))
+    assert any("another partition" in finding or "partition" in finding for finding in shards.look())
+    shards.feed(PREDICTIONS, predictions(200, 200))
+    shards.look()
+    assert not any("partition" in finding for finding in shards.look())
+
+
 def test_a_finding_is_logged_once(shards: Shards, caplog: pytest.LogCaptureFixture) -> None:
     shards.feed(PREDICTIONS, predictions(200))
     assert shards.look() == []

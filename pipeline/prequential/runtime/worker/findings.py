@@ -56,10 +56,11 @@ class ShardCounts(NamedTuple):
     streams: dict[str, StreamFacts]
     records: tuple[int, int, int]
     refusals: dict[tuple[int, str], int]
+    misplaced: dict[str, int]  # records by stream
 
 
 #: The counts of a shard without records.
-_NOTHING = ShardCounts({}, (0, 0, 0), {})
+_NOTHING = ShardCounts({}, (0, 0, 0), {}, {})
 
 
 class _Window:
@@ -103,6 +104,7 @@ class Findings:
         streams: list[StreamFacts] = []
         records = [0, 0, 0]
         refusals: list[Refusal] = []
+        misplaced: list[tuple[str, int]] = []
         for partition, runner in running.items():
             window = self._window(partition, runner)
             counts = await self._counts(runner.shard)
@@ -110,11 +112,11 @@ class Findings:
             streams += await self._with_examples(window, judged)
             records = [a + b - c for a, b, c in zip(records, counts.records, window.before.records)]
             refusals += _since(runner.shard, window.before)
+            for name, count in counts.misplaced.items():
+                if (new := count - window.before.misplaced.get(name, 0)) > 0:
+                    misplaced.append((name, new))
             window.turn(monotonic(), counts)
         self._windows = {partition: self._windows[partition] for partition in running}
-        misplaced = [
-            item for shard_runner in running.values() for item in shard_runner.shard.misplaced_streams.items()
-        ]
         wide = self._config.wide
         configured = [
             name for name in self._config.streams if name in wide or partition_of(name, partitions) in running
@@ -146,7 +148,7 @@ class Findings:
             streams |= {facts.name: facts for facts in streams_of(shard, start, start + _STREAMS)}
             await asyncio.sleep(0)
         refusals = {(refusal.kind, refusal.sentence): refusal.records for refusal in shard.refusals.reasons()}
-        return ShardCounts(streams, read_by(shard), refusals)
+        return ShardCounts(streams, read_by(shard), refusals, dict(shard.misplaced_streams))
 
     @staticmethod
     async def _with_examples(window: _Window, streams: list[StreamFacts]) -> list[StreamFacts]:

@@ -110,6 +110,7 @@ def since(now: StreamFacts, before: StreamFacts | None) -> StreamFacts:
             for latest, earlier_latest in zip(now.latest, before.latest)
         ),
         step=now.step if _has_come_since(now.step, before.step) else None,
+        reused=(now.reused[0] - before.reused[0], max(0, now.reused[1] - before.reused[1])),
         odd=tuple(odd_records for odd_records in odd if odd_records.number),
         **{name: getattr(now, name) - getattr(before, name) for name in counts},
     )
