@@ -36,8 +36,7 @@ from processes import (
 #: Messages bit for bit, in order, by (stream, model).
 Sequences = dict[tuple[str, str], list[bytes]]
 
-#: Where a dead letter came from: topic without prefix, partition, offset; and its reason, key, value.
-Origin = tuple[str, int, int, int | None]
+#: A dead letter's reason, key and value.
 Letter = tuple[str, str | None, str | None]
 
 #: Exported samples, by name and labels.
@@ -59,6 +58,15 @@ def sequences(values: list[bytes]) -> Sequences:
 def published(kafka: KafkaConfig, topic: str) -> Sequences:
     """The messages of a topic."""
     return sequences([message.value() for message in read_topic(kafka, topic)])
+
+
+class Origin(NamedTuple):
+    """Where a dead letter came from: topic without prefix, partition, offset, and row of the message."""
+
+    topic: str
+    partition: int
+    offset: int
+    row: int | None
 
 
 class Replay(NamedTuple):
@@ -138,14 +146,14 @@ def assert_as_replayed(
             more, missing = messages[len(theirs) :], theirs[len(messages) :]
             assert len(messages) == len(theirs), (topic, about, more, missing)
     every = [_published_letter(kafka, message) for message in read_topic(kafka, DEAD_LETTERS)]
-    letters = [(origin, letter) for origin, letter in every if origin[0] not in sources]
+    letters = [(origin, letter) for origin, letter in every if origin.topic not in sources]
     assert len(letters) == len(dict(letters)), "a dead letter was published twice"
     assert dict(letters) == replay.letters
     return replay
 
 
 def _as_letter(row: dict[str, Any]) -> tuple[Origin, Letter]:
-    origin = (row["topic"], row["partition"], row["offset"], row.get("row"))
+    origin = Origin(row["topic"], row["partition"], row["offset"], row.get("row"))
     return origin, (row["error"], row["key"], row["value"])
 
 
@@ -155,7 +163,8 @@ def _published_letter(kafka: KafkaConfig, message: Message) -> tuple[Origin, Let
     key, value = (
         None if part is None else part.decode("utf-8", "replace") for part in (message.key(), message.value())
     )
-    origin = topic.removeprefix(kafka.prefix), int(partition), int(offset), int(row[0]) if row else None
+    short = topic.removeprefix(kafka.prefix)
+    origin = Origin(short, int(partition), int(offset), int(row[0]) if row else None)
     return origin, (error, key, value)
 
 
@@ -214,7 +223,8 @@ def counters(kafka: KafkaConfig, *workers: WorkerProcess) -> Samples:
 def assert_counters(found: Samples, replay: Replay, kafka: KafkaConfig) -> None:
     """The workers' counters at their end, which came through every recovery, are the replay's."""
     for name, expected in _expected(replay, kafka).items():
-        ours = {labels: value for labels, value in found[f"prequential_{name}_total"].items() if value}
+        samples = found.get(f"prequential_{name}_total", {})  # none, where nothing was counted
+        ours = {labels: value for labels, value in samples.items() if value}
         assert ours == {labels: value for labels, value in expected.items() if value}, name
     counts = {(last["stream"], last["model"]): last["counts"]["duplicate"] for last in replay.last}
     assert _duplicates(found, counts) == sum(counts.values())
@@ -255,8 +265,9 @@ def _expected(replay: Replay, kafka: KafkaConfig) -> dict[str, Counter[Labels]]:
             if alarm["segment"] is not None:
                 rest["segment"] = alarm["segment"]
             found["drift_alarms"][about(stream=stream, model=model, **rest)] += 1
-    for topic, partition, _ in replay.letters:
-        found["dead_letters"][about(topic=kafka.prefix + topic, partition=str(partition))] += 1
+    for origin in replay.letters:
+        where = about(topic=kafka.prefix + origin.topic, partition=str(origin.partition))
+        found["dead_letters"][where] += 1
     return found
 
 

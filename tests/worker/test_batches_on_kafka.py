@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-from comparison import assert_as_replayed, assert_published_once
+from comparison import assert_as_replayed, assert_counters, assert_published_once, counters
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.dead_letters import from_message
 from prequential.topics.decoding import KINDS, decode
@@ -95,8 +95,10 @@ def test_workers_are_killed_between_batches(cluster: KafkaConfig, tmp_path: Path
         second.kill()
         send(2)
         await_published(cluster, third)
+        found = counters(cluster, third)
         assert third.stop() == 0, third.log
     replay = assert_as_replayed(cluster, config)
+    assert_counters(found, replay, cluster)
     assert assert_published_once(cluster) > 100
     letters = [from_message(message) for message in read_topic(cluster, DEAD_LETTERS)]
     assert len(letters) == len(replay.letters) > 5
