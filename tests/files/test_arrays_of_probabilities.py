@@ -122,6 +122,25 @@ def test_text_that_is_no_object_is_refused_by_value(text: str) -> None:
         evaluate(table, **SETTINGS)
 
 
+@pytest.mark.parametrize("form", ["pandas", "polars", "rows", "csv"])
+def test_one_number_is_refused_with_its_mapping(form: str, tmp_path: Path) -> None:
+    scores = P[:, 0].tolist()
+    table = {**OTHERS, "score": scores}
+    table["y_pred"] = table["y_true"] = ["fraud" if score >= 0.5 else "ok" for score in scores]
+    frame, path = pd.DataFrame(table), tmp_path / "both.csv"
+    frame.to_csv(path, index=False)
+    given: Any = {
+        "pandas": frame, "polars": pl.DataFrame(table), "rows": frame.to_dict("records")
+    }.get(form, path)  # fmt: skip
+    said = "map that of one of two classes as y_proba: {CLASS: score, OTHER: 1 - score}"
+    with pytest.raises(WorkError, match=re.escape(said)):
+        evaluate(given, columns={"y_proba": "score"}, **SETTINGS)
+    right = -np.log(np.maximum(scores, 1 - np.array(scores))).mean()
+    columns = {"y_proba": {"fraud": "score", "ok": "1 - score"}}
+    result = evaluate(given, columns=columns, **SETTINGS)
+    assert result.measures("log_loss")["model"] == pytest.approx(right, abs=1e-12)
+
+
 def test_the_column_and_the_classes_may_have_other_names(expected: list[dict[str, Any]]) -> None:
     table = pd.DataFrame({**OTHERS, "p": list(P)})
     found = evaluate(table, columns={"y_proba": "p"}, classes=CLASSES, **SETTINGS)

@@ -199,6 +199,11 @@ def probabilities(path: str, value: Any) -> dict[str, float]:
     >>> probabilities("value.p", {1.0: 0.75, 0.0: 0.25}), probabilities("value.p", '{"a": 1}')
     ({'1': 0.75, '0': 0.25}, {'a': 1.0})
     """
+    if isinstance(number_of_text(value), (int, float, Decimal)):
+        raise ValueError(
+            f"{path} is {values.quoted(value)}: expected probabilities by class; map that of one of two "
+            f"classes as y_proba: {{CLASS: {path}, OTHER: 1 - {path}}}"
+        )
     result: dict[str, float] = {}
     absent = None
     for key, probability in _items(path, value):
