@@ -70,6 +70,42 @@ def has_objects(frame: Any) -> bool:
     return False
 
 
+def with_plain_types(frame: Any) -> Any:
+    """Return a pandas frame with periods and intervals as text, and periods in `ts` as times of their starts.
+
+    Arrow would have the numbers of periods, counted from 1970, and a structure for each interval.
+
+    >>> import pandas as pd
+    >>> months = pd.period_range("2026-01", periods=2, freq="M")
+    >>> frame = with_plain_types(pd.DataFrame({"y_pred": months}, index=months.rename("ts")))
+    >>> frame.index.year.tolist(), frame["y_pred"].tolist()
+    ([2026, 2026], ['2026-01', '2026-02'])
+    """
+    positions = [position for position, dtype in enumerate(frame.dtypes) if _is_of_spans(dtype)]
+    in_index = frame.index.nlevels == 1 and _is_of_spans(frame.index.dtype)
+    if not positions and not in_index:
+        return frame
+    frame = frame.copy(deep=False)
+    for position in positions:
+        frame.isetitem(position, _plain_spans(frame.iloc[:, position]))
+    if in_index:
+        values = frame.index.to_series().reset_index(drop=True)
+        frame.index = importlib.import_module("pandas").Index(_plain_spans(values), name=frame.index.name)
+    return frame
+
+
+def _is_of_spans(dtype: Any) -> bool:
+    """Return whether a type of pandas is that of periods or intervals, also as categories."""
+    categories = getattr(dtype, "categories", None)
+    return str(dtype if categories is None else categories.dtype).startswith(("period[", "interval"))
+
+
+def _plain_spans(column: Any) -> Any:
+    if column.name == "ts" and str(column.dtype).startswith("period["):
+        return column.dt.to_timestamp()
+    return column.astype(object).map(str, na_action="ignore")
+
+
 def with_named_index(frame: Any) -> Any:
     """Return a pandas frame whose index is named `index` if it has no name and isn't the default one.
 
@@ -188,7 +224,7 @@ def rows_of(name: str, table: Any, *, with_shares: bool = False) -> RowFile:
             raise TypeError(f"{name} has values alone: expected a table with columns")
         return DictRows(name, [{_COLUMN[name]: value} for value in values])
     if _is_pandas(table):
-        table = with_named_index(with_text_names(table))
+        table = with_named_index(with_plain_types(with_text_names(table)))
         table = with_columns_of_shares(table) if with_shares else table
         if has_objects(table):
             return DictRows(name, rows_of_pandas(table))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +12,15 @@ from prequential.mapping.arrow_rows import ArrowRows, column_of, type_of_time, w
 from prequential.mapping.model import Path
 from prequential.offline.tables.rows import BATCH, Progress, RowFile, TakeRows
 from prequential.topics.errors import UsageError, WorkError
+
+
+def _kind_of_spans(field: Any) -> str | None:
+    """Return whether a column has periods or intervals of pandas, which have types of their own in Arrow."""
+    name = getattr(field.type, "extension_name", None)
+    if name is None:
+        name = ((field.metadata or {}).get(b"ARROW:extension:name") or b"").decode("utf-8", "replace")
+    return {"pandas.period": "periods", "pandas.interval": "intervals"}.get(name)
+
 
 #: Yields the record batches of a table with these columns (None: all).
 Read = Callable[["list[str] | None"], Iterable[Any]]
@@ -25,7 +35,7 @@ class ArrowFile(RowFile):
     columns: Sequence[str]
 
     def __init__(self, name: str, schema: Any, rows: int | None, read: Read) -> None:
-        twice = [column for column in schema.names if schema.names.count(column) > 1]
+        twice = [column for column, count in Counter(schema.names).items() if count > 1]
         if twice:
             raise UsageError(f"{name} has the column {twice[0]!r} twice: expected a name for each")
         self.name = name
@@ -34,8 +44,17 @@ class ArrowFile(RowFile):
         self._wanted: list[str] | None = None
 
     def select(self, paths: Sequence[Path]) -> None:
-        """Read only the columns of these paths, and those that were selected before."""
-        names = filter(None, map(self._column, paths))
+        """Read only the columns of these paths, and those that were selected before.
+
+        Raises UsageError for a column of periods or intervals of pandas, which Arrow has as numbers.
+        """
+        names = list(filter(None, map(self._column, paths)))
+        for name in names:
+            if (kind := _kind_of_spans(self._schema.field(name))) is not None:
+                raise UsageError(
+                    f"the column {name!r} of {self.name!r} has {kind} of pandas as numbers: expected text "
+                    f"(.astype(str)){' or times (.dt.to_timestamp())' if kind == 'periods' else ''}"
+                )
         self._wanted = list(dict.fromkeys([*(self._wanted or ()), *names]))
 
     def type_of_time(self, path: Path) -> str | None:
