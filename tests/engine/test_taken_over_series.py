@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
+import partitioned
 import pytest
 from helpers import Feed, World, batch_of, decoded, examples, snapshot_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 from oracle_cases import pred
 from prequential.configuration.settings.model import Config
-from prequential.configuration.settings.streams import Objective
+from prequential.configuration.settings.streams import DETAILS, Objective
 from prequential.engine.delay.latest_estimates import LatestEstimates, Waiting
 from prequential.engine.measures.registry import NAMES
+from prequential.engine.merging.merger import Merger, ReportedMoments
 from prequential.engine.shard import Shard
 from prequential.engine.snapshot.snapshot import split
+from prequential.runtime.worker.merging import Merging
+from prequential.runtime.worker.series import EXPECTED_FAMILIES, MERGED_FAMILIES, add_merged
+from prequential.topics import parts
+from prequential.topics.parts import Part
+from prequential.web.http import GAUGE, Family
 from test_between_lives import Lives
 from test_expected_messages import PERIOD, records
-from test_exporter import EVERYTHING, Samples, exported
+from test_exporter import EVERYTHING, Samples, a_champion_is_beaten, exported
+from test_merging import parts_of, shuffled
+from test_merging import world as parted_world
 from worlds import extreme_world, random_world
+
+pytestmark = pytest.mark.slow
 
 #: A step of a journal: an offset vector, or a silence (ms).
 Step = tuple[int, ...] | int
@@ -35,11 +47,13 @@ def with_everything(config: Config) -> Config:
 
 
 def with_estimates(world: World, rng: random.Random) -> World:
-    """A world whose models have periods, segments and an objective."""
+    """A world whose models have periods, segments, an objective, and thresholds by a budget of alarms."""
     defaults = {**world.settings["defaults"]}
     horizon = int(defaults["label_horizon"].removesuffix("ms"))
     defaults |= {"period": f"{max(50, horizon // 4)}ms", "expected": True, "segments": ["arm"]}
     defaults["emit"] = {"outcomes": None, "every": "50ms"}
+    defaults["alarm_budget"] = "10 per 1s"
+    defaults["detectors"] = [*defaults["detectors"], {"detector": "page-hinkley", "signal": "error"}]
     if not all(":" in stage for stage in defaults["stages"]) and defaults["task"] != "regression":
         defaults["disparity"] = {"segments": ["arm"]}
     if defaults["task"] != "regression" and "measures" not in defaults:
@@ -156,6 +170,60 @@ EXPECTED = {
 }  # fmt: skip
 
 
+def eventful(count: int) -> World:
+    """A champion that gets worse halfway, and always is in one segment; the last labels haven't come."""
+    rng, rows = random.Random(4), list[tuple[int, int, dict[str, Any]]]()
+    for number in range(count):
+        ts, truth, arm = 1_000 + 100 * number, rng.choice("ab"), rng.choice("xxy")
+        head = {"stream": "s", "instance_id": number}
+        for model, error in (("old", 0.05 + 0.5 * (2 * number > count) + 0.2 * (arm == "y")), ("new", 0.05)):
+            guess = truth if rng.random() > error else "ab".replace(truth, "")
+            of_model = {"model": model, "y_pred": guess, "ts": ts, "segments": {"arm": arm}}
+            proba = {guess: 0.75, "ab".replace(guess, ""): 0.25}
+            rows.append((ts, 1, head | of_model | {"y_proba": proba, "model_version": 2 * number // count}))
+        late = ts + 50 + int(rng.expovariate(1 / 600))
+        if rng.random() < 0.9 and late < 1_000 + 100 * count:
+            rows.append((late, 2, head | {"y_true": truth, "ts": late}))
+    topics: Any = ([], [], [])
+    for time, kind, row in sorted(rows, key=lambda entry: entry[0]):
+        topics[kind].append((time, row))
+    defaults = {
+        "label_horizon": "2800ms", "settle": "1s", "period": "1s", "positive_class": "a",
+        "emit": {"outcomes": None, "every": "500ms"}, "estimators": ["all", "window:50"],
+        "segments": ["arm"], "disparity": {"segments": ["arm"]},
+        "compare": "champion", "champion": "old", "cluster": "off", "incident_budget": "1 per 1m",
+        "objective": {"accuracy": 0.9, "reference": 200}, "alarm_budget": "10 per 1m",
+        "details": list(DETAILS), "detectors": [
+            {"detector": "page-hinkley", "signal": "error"}, {"detector": "harm"},
+            {"detector": "adwin", "signal": "error"},
+        ],
+    }  # fmt: skip
+    return World({"defaults": defaults}, topics)
+
+
+@pytest.mark.parametrize("behind", [0, 3], ids=["from the snapshot", "with a journal"])
+def test_verdicts_incidents_and_detectors_stay(behind: int) -> None:
+    predecessor = Predecessor(eventful(1_500), random.Random(2))
+    predecessor.live(10, 9 - behind)
+    shown = exported(predecessor.config, predecessor.shard)
+    assert {
+        "drift_threshold", "drift_alarms_total", "incident_severity", "incidents_total", "open_incidents",
+        "comparison_low", "comparison_recent_since_outcome", "champion_info",
+        "disparity_difference", "disparity_low", "objective_margin", "model_version_info", "labelled_ratio",
+        "normalised", "label_latency_recent_quantile_seconds", "selection_psi", "expected_miss",
+        "expected_signal", "waiting_expected_right",
+    } - names_of(shown) == set()  # fmt: skip
+    assert difference(shown, exported(predecessor.config, predecessor.successor())) == {}
+
+
+def test_a_verdict_over_all_history_stays() -> None:
+    predecessor = Predecessor(a_champion_is_beaten(), random.Random(2))
+    predecessor.live(10, 5)
+    shown = exported(predecessor.config, predecessor.shard)
+    assert "comparison_since_outcome" in names_of(shown)
+    assert difference(shown, exported(predecessor.config, predecessor.successor())) == {}
+
+
 class TestEstimatesBeforeLabels:
     def test_all_of_them_stay_again_and_again(self) -> None:
         lives = estimated()
@@ -222,3 +290,46 @@ class TestEstimatesBeforeLabels:
             assert difference(own, found) == {}
             assert bool(names_of(found) & EXPECTED) == (name == "s")
             assert "newest_prediction_timestamp_seconds" in names_of(found)
+
+
+def merging(config: Config, log: list[Part], reported: dict[str, ReportedMoments], begin: int) -> Any:
+    """A worker's merging that has taken all of these parts from an offset on."""
+    thread = Merging(config, lambda error: None)
+    thread._mergers = {0: Merger(config, reported, end=begin)}
+    for offset in range(begin, len(log)):
+        message = SimpleNamespace(
+            error=lambda: None, partition=lambda: 0, offset=lambda offset=offset: offset,
+            value=lambda offset=offset: parts.encode(log[offset]),
+        )  # fmt: skip
+        thread._take(message)  # type: ignore[arg-type]
+    return thread
+
+
+def merged_series(thread: Any, config: Config) -> dict[str, str]:
+    names = (*config.http.measures, *(name for name, _, _ in (*MERGED_FAMILIES, *EXPECTED_FAMILIES)))
+    families = {name: Family(name, GAUGE, "") for name in names}
+    add_merged(families, thread, config)
+    lines = [line for family in families.values() for line in family.text().splitlines() if "#" not in line]
+    return dict(line.rsplit(" ", 1) for line in lines)
+
+
+@pytest.mark.parametrize("seed", [2, 19])
+def test_merged_streams_have_the_same_series_but_for_estimates_of_a_period_that_is_final(seed: int) -> None:
+    """Estimates are computed again, from parts that have none for a final period."""
+    given_world = partitioned.with_periods(parted_world(seed, 300), seed)
+    given_world.settings["defaults"] |= {"expected": True, "label_horizon": "2s", "period": "1s"}
+    config, rng = given_world.config, random.Random(seed)
+    log = list(shuffled(rng, parts_of(config, given_world.topics, 2, rng)))
+    compared = 0
+    for end in sorted(rng.sample(range(len(log) // 2, len(log)), 5)):
+        former = merging(config, log[:end], {}, 0)
+        [merger] = former._mergers.values()
+        successor = merging(config, log[:end], merger.reported, merger.needed)
+        shown, found = merged_series(former, config), merged_series(successor, config)
+        assert found.keys() <= shown.keys()
+        lost = {name for name in shown if shown[name] != found.get(name)}
+        assert {name.partition("{")[0] for name in lost} <= {
+            "expected", "expected_low", "expected_high", "expected_miss"
+        }
+        compared += len(shown) - len(lost)
+    assert compared > 50
