@@ -701,6 +701,20 @@ def test_an_index_of_consecutive_numbers_is_a_column(form: str, tmp_path: Path) 
         assert main(["replay", "--predictions", pair[0], "--labels", pair[1]]) == 0
 
 
+def test_a_level_of_consecutive_numbers_is_a_column() -> None:
+    """Arrow leaves out such a level also of an index with several: rows were joined by position."""
+    frames = [
+        pd.DataFrame(
+            {name: ["ab"[number % 2] for number in numbers]},
+            pd.MultiIndex.from_arrays([numbers, [time] * 40], names=["instance_id", "ts"]),
+        )
+        for name, numbers, time in (("y_pred", range(40), START), ("y_true", range(5, 45), START + HOUR))
+    ]
+    result = quiet(*frames)
+    assert result.summary.outcomes[0].outcomes == 35
+    assert result.measures("accuracy") == {"model": 1.0}
+
+
 def test_an_index_that_no_longer_fits_its_table_is_left_out() -> None:
     """Arrow keeps the metadata of pandas where rows are taken out."""
     frame = pd.DataFrame({"y_pred": list("ab") * 10}, index=pd.RangeIndex(20, name="instance_id"))

@@ -45,6 +45,14 @@ def test_periods_in_ts_are_their_starts(in_index: bool) -> None:
     assert last == pd.Timestamp("2026-01-24", tz="UTC").timestamp() * 1_000
 
 
+def test_periods_in_a_level_of_an_index() -> None:
+    days = pd.period_range("2026-01-05", periods=COUNT, freq="D")
+    index = pd.MultiIndex.from_arrays([[*range(COUNT)], days], names=["instance_id", "ts"])
+    table = pd.DataFrame({"y_pred": "a", "y_true": "a"}, index=index)
+    last = evaluate(table, estimators=["all"], progress=False).messages[-1].ts
+    assert last == pd.Timestamp("2026-01-24", tz="UTC").timestamp() * 1_000
+
+
 WAYS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
     "table": lambda frame, path: pa.table(frame),
     "parquet": lambda frame, path: frame.to_parquet(path) or path,

@@ -70,6 +70,12 @@ def has_objects(frame: Any) -> bool:
     return False
 
 
+def with_index_as_columns(frame: Any) -> Any:
+    """Return a pandas frame with the levels of its index as columns, but for those with a column's name."""
+    twice = [level for level, name in enumerate(frame.index.names) if name in frame.columns]
+    return (frame.reset_index(level=twice, drop=True) if twice else frame).reset_index()
+
+
 def with_plain_types(frame: Any) -> Any:
     """Return a pandas frame with periods and intervals as text, and periods in `ts` as times of their starts.
 
@@ -81,6 +87,9 @@ def with_plain_types(frame: Any) -> Any:
     >>> frame.index.year.tolist(), frame["y_pred"].tolist()
     ([2026, 2026], ['2026-01', '2026-02'])
     """
+    levels = frame.index.levels if frame.index.nlevels > 1 else ()
+    if any(_is_of_spans(level.dtype) for level in levels):
+        frame = with_index_as_columns(frame)
     positions = [position for position, dtype in enumerate(frame.dtypes) if _is_of_spans(dtype)]
     in_index = frame.index.nlevels == 1 and _is_of_spans(frame.index.dtype)
     if not positions and not in_index:
@@ -157,14 +166,9 @@ _NUMBERS = {float, int, np.float64}
 
 
 def rows_of_pandas(frame: Any) -> list[dict[str, Any]]:
-    """Return the rows of a frame as dicts, including its index if that is not the default one.
-
-    A level of the index with the name of a column is left out.
-    """
-    index = frame.index
-    if type(index).__name__ != "RangeIndex" or index.name is not None:
-        twice = [level for level, name in enumerate(index.names) if name in frame.columns]
-        frame = (frame.reset_index(level=twice, drop=True) if twice else frame).reset_index()
+    """Return the rows of a frame as dicts, including its index if that is not the default one."""
+    if type(frame.index).__name__ != "RangeIndex" or frame.index.name is not None:
+        frame = with_index_as_columns(frame)
     rows: list[dict[str, Any]] = with_text_names(frame).to_dict("records")
     return rows
 

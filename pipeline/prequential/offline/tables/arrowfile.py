@@ -187,8 +187,8 @@ def of_pandas(name: str, table: Any) -> ArrowTable:
     Converting all rows at once would need as much memory again.
     """
     index = None if hasattr(table, "__arrow_c_stream__") else False
-    if type(table.index).__name__ == "RangeIndex" and table.index.name is not None:
-        index = True  # by default, Arrow makes no column of an index that is a range
+    if any(level is not None for level in table.index.names):
+        index = True  # by default, Arrow makes no column of an index, or of a level, that is a range
     # The type of a column of objects depends on all its rows. If their types differ, Arrow raises here.
     present = pa.Schema.from_pandas(table, preserve_index=index).remove_metadata()
     schema = pa.schema(list(map(without_view, present)))
