@@ -230,6 +230,7 @@ class World:
             with machine.simulated(self._told, is_narrow=self.plan.is_narrow):
                 try:
                     self._run(self._live())
+                    gc.collect()  # an error of a task that nobody waited for is reported when the task goes
                     properties.check(self)
                 finally:
                     for worker in self.workers.values():

@@ -88,7 +88,7 @@ class Checkpoint:
         self._kept: OffsetVector | None = None  # offset vector of the last snapshot
         self._changed = False  # whether the state has changed since then
         self.broken = False  # a micro-batch has failed midway: none of its outputs may be published
-        self._ending = False  # `end` commits the rest, and no other commit may begin
+        self._ending = False  # no other commit may begin: `end` commits the rest, or the shard is given up
         #: Called when a commit has ended, so that the next one need not wait for the next tick of the clock.
         self.on_committed: Callable[[], None] = lambda: None
         self._entering = asyncio.Lock()  # an entry uses up its number once it is committed
@@ -230,10 +230,11 @@ class Checkpoint:
             await self._finish_snapshot()
 
     def forget(self) -> None:
-        """Stop waiting for commits and snapshots: the shard is given up.
+        """Stop waiting for commits and snapshots, and begin no others: the shard is given up.
 
         A stored error would keep alive all frames of its traceback, and therefore the shard.
         """
+        self._ending = True
         self._forgotten |= not self._is_committed
         for task in filter(None, (self._committing, self._snapshot)):
             task.add_done_callback(_retrieve_error)
