@@ -183,8 +183,9 @@ def segmented(rng: random.Random) -> World:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(scaled(3, 12)))
+@pytest.mark.parametrize("seed", sorted({6, *range(scaled(3, 12))}))
 def test_cuts_and_takeovers_change_no_bit(seed: int) -> None:
+    """In world 6 a shard is taken over while a period has lost its only prediction, which was late."""
     helpers.assert_cuts_change_no_bit(segmented(random.Random(seed)), seed)
 
 

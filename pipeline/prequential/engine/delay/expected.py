@@ -262,7 +262,8 @@ def with_model(
         models.begin[model] = -NEVER
         for name, value in fixed.items():
             getattr(models, name)[model] = value
-    models.settle[model], models.next[model] = settings.settle, -NEVER
+        models.next[model] = -NEVER
+    models.settle[model] = settings.settle
     return expected, same
 
 
