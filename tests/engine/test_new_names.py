@@ -60,7 +60,9 @@ def test_segments_that_the_join_registers_are_as_those_that_it_asks_for(seed: in
     divided = live(world, random.Random(seed), takeovers=True)
     assert divided.outputs == asked.outputs
     lives = (asked, divided)
-    first, second = ({entity and entity._replace(row=0) for entity in life.shard.catalog.entities} for life in lives)
+    first, second = (
+        {entity and entity._replace(row=0) for entity in life.shard.catalog.entities} for life in lives
+    )
     assert first == second
 
 
