@@ -124,3 +124,20 @@ def test_merged_ids_have_one_content_too(seed: int) -> None:
                 if part.since <= moment:
                     contents.add(merger.add(part, offset))
     assert contents.repeats > len(contents.by_id)
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 1_000])
+def test_the_first_prediction_of_a_model_may_be_in_an_old_period(rounds: int) -> None:
+    """Whether or not ticks of its round came before it; the round has registered its name."""
+    records = [pred(number, 1_000 + 10 * number, "a") for number in range(30)]
+    records.append(pred("old", 1, "a", at=1_300, model="x"))
+    records.append(tick(1_400))
+    world = world_from(
+        records, emit={"outcomes": None, "every": "20ms"}, estimators=["all"], stages=["final"],
+        period="20ms", label_horizon="60ms", settle="20ms",
+    )  # fmt: skip
+    shard = fed(world)
+    advance(shard, rounds)
+    messages = [message for message in map(decoded, shard.flush()[0]) if isinstance(message, Metrics)]
+    [period] = [message.period for message in messages if message.model == "x" and message.stage == "period"]
+    assert (period["start"], period["predictions"], period["status"]) == (0, 1, "final")
