@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from prequential.runtime.worker.recovery import (
     read_partition,
     refusal,
 )
+from prequential.runtime.worker.runner import ShardRunner
 from prequential.runtime.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
@@ -199,12 +201,22 @@ class TestManifests:
     def test_one_that_cant_be_read_counts_until_the_next_one(
         self, read: Callable[..., RecoveredState]
     ) -> None:
-        with pytest.raises(WorkError, match=rf"has format -1, this version reads {FORMAT}: .*--rebuild"):
+        with pytest.raises(WorkError, match=rf"has format -1, this version reads .*{FORMAT}: .*--rebuild"):
             read([], [*snapshot(1, 0), *snapshot(2, 0, damaged=True)])
         known = read([], [*snapshot(2, 0, damaged=True), *snapshot(3, 0)])
         assert known.manifest is not None
         assert known.manifest.generation == 3
         assert read([], snapshot(2, 0, damaged=True), rebuild=True).manifest is None
+
+
+    def test_a_successor_knows_the_size_of_the_newest_one(self, read: Callable[..., RecoveredState]) -> None:
+        known = read([], snapshot(1, 0))
+        assert known.manifest is not None
+        fetcher: Any = SimpleNamespace(commit=lambda *_: None)
+        config = Config(kafka=KafkaConfig("127.0.0.1:1"))
+        runner = ShardRunner(config, 0, fetcher, ORIGIN, rebuild=False, on_lost=lambda *_: None)
+        runner.checkpoint.resume(known)
+        assert runner.statistics.snapshot_bytes == known.manifest.size > 0
 
 
 class TestSilence:
