@@ -562,7 +562,7 @@ class Consumer(Client):
         self._is_rebalancing = False
 
         def join() -> None:
-            if self.process is not None and not self.process.is_alive:
+            if self.is_stranded or (self.process is not None and not self.process.is_alive):
                 return
             if not self.is_closed and self._member_id == member_id:
                 self._group.join(member_id, self, self._instance, self._topics)
@@ -673,7 +673,7 @@ class Consumer(Client):
         """The coordinator has assigned partitions."""
 
         def learn() -> None:
-            if generation == self._group.generation:
+            if generation == self._group.generation and not self.is_stranded:
                 self._assigned = generation, list(places)
 
         self.loop.call_outside(learn, delay=self.network.delay())
@@ -683,7 +683,7 @@ class Consumer(Client):
         member_id = self._member_id
 
         def learn() -> None:
-            if self._member_id == member_id:
+            if self._member_id == member_id and not self.is_stranded:
                 self._reconcile = epoch, list(places)
 
         self.loop.call_outside(learn, delay=self.network.delay())

@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.notifications import NOTIFIED
+from prequential.engine.merging.merger import Merger, ReportedMoments
 from prequential.runtime.ingest import app as ingest_app
 from prequential.runtime.ingest.sources import check_topics, translators
 from prequential.runtime.notifying import app as notify_app
@@ -30,11 +31,13 @@ from prequential.runtime.worker import app as worker_app
 from prequential.runtime.worker import findings
 from prequential.runtime.worker.growing import grow
 from prequential.runtime.worker.journal import JournalEntry, decode_entry
+from prequential.runtime.worker.merging import moments_of
 from prequential.runtime.worker.recovery import GENERATION
 from prequential.runtime.worker.snapshots import MANIFEST_KEY, READABLE, Manifest, chunk_key
+from prequential.topics import parts
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.partitioning import partition_of
-from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS, topic_specs
+from prequential.topics.specs import INPUTS, JOURNAL, PARTS, SNAPSHOTS, topic_specs
 
 from tests.simulation import clients, machine
 from tests.simulation.broker import Cluster, Partition, Record
@@ -797,6 +800,8 @@ class World:
             return False
         if not all(self._has_taken_all(partition) for partition in range(self.config.kafka.partitions)):
             return False
+        if not self._has_merged():
+            return False
         answers = [await worker.worker._readiness() for worker in alive if worker.worker is not None]
         served = [worker for worker in alive if worker.command != "notify"]
         return len(answers) == len(served) and all(ready for ready, _ in answers)
@@ -817,6 +822,20 @@ class World:
             for log in logs
             if (rows := log.read(0, log.end, committed=True)) or log.open
         )
+
+    def _has_merged(self) -> bool:
+        """Whether merging has published all moments for which each partition has a part."""
+        committed = self.cluster.group(self.config.merge_group).offsets
+        for log in self.cluster.topics.get(self.config.kafka.topic(PARTS), []):
+            merger = Merger(self.config)
+            for entry in log.read(0, log.stable_end, committed=True):
+                merger.add(parts.decode(entry.record.value or b""), entry.offset)
+            _, text = committed.get((log.topic, log.number), (0, ""))
+            done, nothing = moments_of(text), ReportedMoments()
+            for stream in merger.reported.keys() & self.config.wide:
+                if done.get(stream, nothing).metrics < merger.reported[stream].metrics:
+                    return False
+        return True
 
     def _has_ingested(self) -> bool:
         """Whether `ingest` has taken all records of its source."""

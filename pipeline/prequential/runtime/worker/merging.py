@@ -28,7 +28,7 @@ from prequential.engine.merging.merger import NEVER, Merger, ReportedMoments
 from prequential.runtime.kafka.membership import CO_PARTITIONED, cause_of, new_member, why_unsupported
 from prequential.runtime.kafka.transactions import Expelled, Fenced, GroupTransactions, Outgoing, Place
 from prequential.topics import foreign_json, parts
-from prequential.topics.clients import CONSUMER, is_temporary
+from prequential.topics.clients import CONSUMER, is_stranded, is_temporary
 from prequential.topics.errors import Fault, WorkError
 from prequential.topics.outputs import Encoded, Metrics, decoded
 from prequential.topics.partitioning import partition_of
@@ -169,6 +169,10 @@ _MOST, _WAIT_SECONDS = 500, 0.1
 #: Seconds after which the offsets are committed even without messages.
 _COMMIT_SECONDS = 30.0
 
+#: Seconds after which a client without partitions is asked whether it has lost its brokers for good. One with
+#: partitions notices it, as it commits at least every `_COMMIT_SECONDS`.
+_LOOK_SECONDS = 60.0
+
 #: Seconds that a request for committed offsets may take, and seconds between attempts to restart.
 _ANSWER_SECONDS, _AGAIN_SECONDS = 10.0, 1.0
 
@@ -243,12 +247,17 @@ class Merging(threading.Thread):
                 [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
             )
             outgoing: list[Outgoing] = []
-            written = time.monotonic()
+            written = looked = time.monotonic()
             while not self._end.is_set():
                 messages = consumer.consume(_MOST, _WAIT_SECONDS)
                 for message in messages:
                     outgoing += self._take(message)
                 now = time.monotonic()
+                if not self._mergers and now - looked > _LOOK_SECONDS:
+                    looked = now
+                    if is_stranded(consumer, self._topic):
+                        log.warning("merging's client has lost its brokers, though they answer: replacing it")
+                        return
                 if self._mergers and (outgoing or now - written > _COMMIT_SECONDS):
                     offsets = {
                         (self._topic, number): merger.needed for number, merger in self._mergers.items()
