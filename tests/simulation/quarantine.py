@@ -54,6 +54,7 @@ def why_wrong(world: World) -> str | None:
     after = plan.config.worker.quarantine_after
     crashes = plan.poison in (CRASH, CRASH_OF_PARSER)
     most = _UNKNOWN + _UNTIL_ALONE + after if crashes else max(_UNTIL_ALONE + 1, after)
+    most += plan.workers - 1  # who has lost the shard to another worker at this moment may die of it as well
     if not after <= deaths <= most:
         return f"{deaths} workers died until it was passed over: expected {after} to {most}"
     error = _WITHOUT_A_WORD if crashes else "ValueError: the record is poison"
