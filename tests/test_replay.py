@@ -225,7 +225,11 @@ class TestElec2:
         for output in later:
             assert isinstance(output, (Metrics, Alarm, Comparison))
             output.ts -= 1
-        assert later == at_once
+        for output in (*at_once, *later):
+            if isinstance(output, Comparison):
+                output.id = ""  # which has the time
+        assert len(later) == len(at_once)
+        assert all(delayed == undelayed for delayed, undelayed in zip(later, at_once))
 
     @pytest.mark.parametrize("delay", [0, DAY])
     def test_messages_come_when_time_passes_a_multiple(self, delay: int) -> None:
@@ -270,7 +274,10 @@ class TestSource:
         assert read_lines(stream) == [b"a", b"b", b"", b"c d ", b"\xff"]
 
     def test_records_without_a_time_go_with_the_one_before(self) -> None:
-        """So do those without any sense; those at the start go with the first that has a time."""
+        """So do those without any sense; those at the start go with the first that has a time.
+
+        A blank line is no record.
+        """
         lines = [
             b'{"stream":"s","instance_id":"a"}',
             b"junk",
@@ -285,12 +292,10 @@ class TestSource:
         ]  # fmt: skip
         source = Source(INSTANCES, lines)
         (batch,) = source.batches()
-        assert batch.times.tolist() == [10, 10, 15, 15, 20, 20, 20, 20, 20]
+        assert batch.times.tolist() == [10, 10, 15, 20, 20, 20, 20, 20]
         names = [None if r is None else r.instance_id for r in batch.records]  # type: ignore[union-attr]
-        assert names == ["d", "e", "g", None, "a", None, "b", "c", "f"]
-        assert [source.row(offset) + 1 for offset in batch.offsets] == [
-            5, 6, 8, 9, 1, 2, 3, 4, 7,
-        ]  # fmt: skip
+        assert names == ["d", "e", "g", "a", None, "b", "c", "f"]
+        assert [source.row(offset) + 1 for offset in batch.offsets] == [5, 6, 8, 1, 2, 3, 4, 7]
 
     def test_no_time_at_all(self) -> None:
         (batch,) = Source(LABELS, [b"junk", b"{}"]).batches()
@@ -490,7 +495,7 @@ class TestCommand:
         wanted = (folder / "metrics").read_bytes()
         good = (folder / "labels").read_bytes().splitlines()
         random.Random(1).shuffle(good)
-        bad = {3: b"", 10: b"\xffjunk", 50: b'{"stream":"elec2"}', 100: b'{"y_true":NaN}'}
+        bad = {3: b"3", 10: b"\xffjunk", 50: b'{"stream":"elec2"}', 100: b'{"y_true":NaN}'}
         lines = list(good)
         for place, line in bad.items():
             lines.insert(place, line)

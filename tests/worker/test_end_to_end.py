@@ -258,8 +258,9 @@ class TestPrometheus:
         # What follows $externalLabels is no series.
         found = re.findall(r"(?<![:\w.])prequential_\w+(?![:\w])", "\n".join(queries))
         asked = {re.sub("_(bucket|sum|count)$", "", name) for name in found if not name.endswith("_")}
-        # `ingest` and `notify` have their own endpoints, and the page an address that Prometheus is told.
-        asked = {name for name in asked if not re.match("prequential_(ingest_|notify_|dashboard$)", name)}
+        # Other commands have their own endpoints, and the page an address that Prometheus is told.
+        elsewhere = re.compile("prequential_(ingest_|notify_|archive_|dashboard$)")
+        asked = {name for name in asked if not elsewhere.match(name)}
         for worker in scene.workers:
             _, text = worker.get("/metrics")
             there = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
