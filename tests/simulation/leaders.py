@@ -10,8 +10,9 @@ from prequential.topics.specs import INPUTS
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-#: Seconds within which records of the other shards are taken: a shard counts as stuck by then.
-_TAKEN_SECONDS = fetching._STUCK_SECONDS + 2.0
+#: Seconds within which records of the other shards are taken. A shard counts as stuck some time after its last
+#: progress, until which the others may have waited for as long.
+_TAKEN_SECONDS = 2 * fetching._STUCK_SECONDS
 
 
 def why_others_wait(world: World) -> str | None:
