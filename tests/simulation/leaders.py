@@ -10,9 +10,9 @@ from prequential.topics.specs import INPUTS
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-#: Seconds within which records of the other shards are taken. A shard counts as stuck some time after its last
-#: progress, until which the others may have waited for as long.
-_TAKEN_SECONDS = 2 * fetching._STUCK_SECONDS
+#: Seconds within which records of the other shards are taken. A shard counts as stuck some time after its
+#: last progress, and the others have waited for a part of it.
+_TAKEN_SECONDS = fetching._STUCK_SECONDS + 3.0
 
 
 def why_others_wait(world: World) -> str | None:
