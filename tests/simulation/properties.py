@@ -159,14 +159,17 @@ def _each_once(published: Counter[tuple[str, int, bytes]]) -> None:
 
 
 def _plain_repeats_are_copies(world: World) -> None:
-    """Who also reads what is not committed may see a message again, with the same content."""
-    contents: dict[tuple[str, str], bytes] = {}
+    """Who also reads what is not committed may see a message again, with the same content.
+
+    What is not committed when settings change is made again by the new ones, which the message names.
+    """
+    contents: dict[tuple[str, str, str | None], bytes] = {}
     for topic in OUTPUTS:
         for log in world.cluster.topics.get(world.config.kafka.topic(topic), []):
             for entry in log.read(0, log.end, committed=False):
                 value = entry.record.value
                 message = json.loads(value)
-                key = topic, f"{message['id']} {message.get('revision', '')}"
+                key = topic, f"{message['id']} {message.get('revision', '')}", message.get("config")
                 if contents.setdefault(key, value) != value:
                     raise _broken(f"{topic}: plain readers see two contents of one id: {value[:300]!r}")
 
