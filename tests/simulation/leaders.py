@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 #: Seconds within which records of the other shards are taken. A shard counts as stuck some time after its
 #: last progress, and the others have waited for a part of it.
-_TAKEN_SECONDS = fetching._STUCK_SECONDS + 3.0
+_TAKEN_SECONDS = 2 * fetching._STUCK_SECONDS
 
 
 def why_others_wait(world: World) -> str | None:
@@ -20,7 +20,9 @@ def why_others_wait(world: World) -> str | None:
 
     Judged only where nothing else is wrong.
     """
-    if world.leaderless is None or {fault.kind for fault in world.plan.faults} != {"leaderless"}:
+    plan = world.plan
+    is_alone = plan.poison is None and {fault.kind for fault in plan.faults} == {"leaderless"}
+    if world.leaderless is None or not is_alone:
         return None
     before = world.cluster.now_ms() - 1000 * _TAKEN_SECONDS
     for partition in range(world.config.kafka.partitions):

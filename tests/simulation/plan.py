@@ -220,7 +220,7 @@ def plan_of(seed: int) -> Plan:
     seconds = rng.choice([6.0, 12.0, 20.0])
     streams = [*wide, *(f"s-{number}" for number in range(rng.choice([1, 2, 3])))]
     if aim.is_spread:
-        seconds, streams, wide = 20.0, _one_in_each(config.kafka.partitions), {}
+        seconds, streams, wide = 40.0, _one_in_each(config.kafka.partitions), {}
     mistake = None
     if aim.has_mistake:
         seconds, streams, wide = 20.0, streams[-1:], {}
