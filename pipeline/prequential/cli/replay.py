@@ -145,7 +145,6 @@ def _from_files(
     with progress_bar() as progress:
         sources = common.read_sources(args, kinds, progress, config)
     out.sources.update((source.kind, source) for source in sources)
-    out.account.clocks = {decoding.KINDS[source.kind]: source.clocks for source in sources}
     total = sum(map(len, sources))
     metrics = _asks_for_metrics(args)
     with loops_for(config, total, complain), progress_bar() as progress:
@@ -154,11 +153,7 @@ def _from_files(
             config, sources, out.put, lambda processed: progress.advance(task, processed), metrics=metrics,
             courses=PastCourses(),
         )  # fmt: skip
-    out.account.time_columns = [column for source in sources for column in source.time_columns]
-    out.account.share_columns = [
-        source.share_columns for source in sources if source.share_columns is not None
-    ]
-    out.account.uses = [uses for source in sources for uses in source.uses]
+    out.account.note_sources(sources)
     out.account.add(shard)
     return summary.emission_of(shard.config, config, untimed=shard.catalog.untimed) if metrics else None
 

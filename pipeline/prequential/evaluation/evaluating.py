@@ -32,7 +32,7 @@ from prequential.offline.replay.summary import (
 )
 from prequential.offline.tables.opening import DEFAULT_MODEL, DEFAULT_STREAM
 from prequential.runtime.compilation import loops_for, progress_bar
-from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
+from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS
 from prequential.topics.errors import InvalidRecords, UsageError, WorkError, existing, listed
 from prequential.topics.outputs import Message, Metrics, Output, decoded
 from prequential.topics.values import why_blank
@@ -364,7 +364,6 @@ def run(
         place_of(by_kind, config),
         lambda kind, *name_and_id: by_kind[kind].find(*name_and_id) if kind in by_kind else None,
     )
-    account.clocks = {KINDS[source.kind]: source.clocks for source in sources}
     outputs: list[Message] = []
 
     def put(output: Output) -> None:
@@ -373,9 +372,7 @@ def run(
 
     labels = sum(len(source) for source in sources if source.kind == LABELS)
     shard = replay(by_count(config, labels), sources, put, progress, courses=PastCourses())
-    account.time_columns = [column for source in sources for column in source.time_columns]
-    account.share_columns = [source.share_columns for source in sources if source.share_columns is not None]
-    account.uses = [uses for source in sources for uses in source.uses]
+    account.note_sources(sources)
     account.add(shard)
     summary = account.summary(emission_of(shard.config, config, untimed=shard.catalog.untimed))
     if not summary.evaluated:

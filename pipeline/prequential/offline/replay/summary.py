@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -34,6 +34,9 @@ from prequential.views.diagnosis.stream_facts import Facts, Finding, ShareColumn
 from prequential.views.state.incidents import IncidentLog
 from prequential.views.wording.comparing import WHOLE, Pair, latest_of, recent_of
 from prequential.views.wording.expected import ExpectedPeriod, expected_period
+
+if TYPE_CHECKING:
+    from prequential.offline.replay.sources import Located
 
 #: Kinds of entities that evaluate a stream as a whole, in stages without an age; and in all stages.
 _WHOLE = (MODEL, BASELINE, CORRECTION)
@@ -229,6 +232,13 @@ class Account:
         self.time_columns: list[TimeColumn] = []
         #: Columns that may contain probabilities, of files without these.
         self.share_columns: list[ShareColumns] = []
+
+    def note_sources(self, sources: Sequence[Located]) -> None:
+        """Note what only files show, once their records have been read."""
+        self.clocks = {KINDS[source.kind]: source.clocks for source in sources}
+        self.time_columns = [column for source in sources for column in source.time_columns]
+        self.share_columns = [source.share_columns for source in sources if source.share_columns is not None]
+        self.uses = [uses for source in sources for uses in source.uses]
 
     def put(self, output: Output | Message) -> None:
         """Add an alarm or an incident; other outputs are passed over."""
