@@ -11,7 +11,7 @@ import pyarrow as pa
 from prequential.mapping.arrow_rows import ArrowRows, column_of, type_of_time, without_view
 from prequential.mapping.model import Path
 from prequential.offline.tables.rows import BATCH, Progress, RowFile, TakeRows
-from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.errors import UsageError, WorkError, existing
 
 
 def _kind_of_spans(field: Any) -> str | None:
@@ -63,13 +63,10 @@ class ArrowFile(RowFile):
 
     def numbered(self, field: str) -> ArrowFile:
         """Return the same table with an added column of row numbers, counted from 0."""
-        numbered = self._like(*_with_numbers(self._schema, self._read, _Numbers(field)))
+        schema, read = _with_numbers(self._schema, self._read, _Numbers(field))
+        numbered = type(self)(self.name, schema, self._count, read)
         numbered.own_columns, numbered.is_numbered = self.columns, True
         return numbered
-
-    def _like(self, schema: Any, read: Read) -> ArrowFile:
-        """Return a table with as many rows, which has this schema and reader."""
-        return ArrowFile(self.name, schema, self._count, read)
 
     def _column(self, path: Path) -> str | None:
         return column_of(path, self.columns)
@@ -149,17 +146,10 @@ def _with_index(schema: Any, read: Read, stored: Any, count: Callable[[], int]) 
 
 
 class ArrowTable(ArrowFile):
-    """A table in memory with `rows` rows; reading makes batches of at most `BATCH` rows."""
-
-    def __init__(self, name: str, schema: Any, rows: int, read: Read) -> None:
-        super().__init__(name, schema, rows, read)
-        self._rows = rows
+    """A table in memory, whose number of rows is known; reading makes batches of at most `BATCH` rows."""
 
     def __len__(self) -> int:
-        return self._rows
-
-    def _like(self, schema: Any, read: Read) -> ArrowTable:
-        return ArrowTable(self.name, schema, self._rows, read)
+        return existing(self._count, "the number of rows")
 
 
 def of_object(name: str, table: Any) -> ArrowTable:
