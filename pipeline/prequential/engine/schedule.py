@@ -392,13 +392,10 @@ class Schedule:
         With `all_news`, any change makes a period due.
         """
         catalog, accounts = self._state.catalog, self._state.accounts
-        # A model without a prediction so far has no period to look at. One that were looked at would have
-        # forgotten its old periods, which a first prediction may be in: the round decides when that is.
-        registered = [row for stream in streams for row in stream.models.values()]
-        predicted = set(predicting(catalog, accounts, registered))
-        stream_models = [
-            (stream, row) for stream in streams for row in stream.models.values() if row in predicted
-        ]
+        # Only of models with predictions so far: to look at a model forgets its old periods, and a first
+        # prediction may be in one of these. When its round registers the model depends on the division.
+        stream_of = {row: stream for stream in streams for row in stream.models.values()}
+        stream_models = [(stream_of[row], row) for row in predicting(catalog, accounts, list(stream_of))]
         models = np.array([row for _, row in stream_models], dtype=np.int64)
         codes = np.array([stream.code for stream, _ in stream_models], dtype=np.int64)
         clocks = catalog.columns.streams.clock[codes].astype(np.int64)
